@@ -1,0 +1,43 @@
+//! The LinkGraph: a program as sections, blocks, symbols and edges, held as columns over typed
+//! 32-bit ids. It knows no object format, no architecture and no address.
+//!
+//! - [`graph`] is the graph and read access; [`ops`] is what a pass may change.
+//! - [`part`] is how readers fill it, in parallel and in place.
+//! - [`section`], [`block`], [`symbol`], [`edge`], [`comdat`], [`input`] hold one record each.
+//! - [`origin`] tells who brought or changed an entity.
+//! - [`index`] is the machinery below: ids, columns, sets, integer conversions, workers.
+//!
+//! *Invariant:* iteration is in id order and ids are given in input order, so nothing depends on
+//! the number of threads or on a hash. *Invariant:* an untouched block's content and edges are
+//! its input's bytes. *Invariant:* no address is stored here; layouts lie beside the graph.
+
+pub mod block;
+pub mod comdat;
+pub mod edge;
+pub mod graph;
+pub mod ids;
+pub mod index;
+pub mod input;
+pub mod ops;
+pub mod origin;
+pub mod part;
+pub mod section;
+pub mod symbol;
+pub mod target;
+
+pub use block::{Content, NewBlock, NewContent};
+pub use comdat::{Comdat, Selection};
+pub use edge::{Edge, EdgeError, EdgeErrorKind, EdgeKind, EdgeRequest, EdgeSource};
+pub use graph::{BlockEdgeError, LinkGraph};
+pub use ids::{BlockId, ComdatId, InputId, SectionId, SymbolId};
+pub use index::column::Column;
+pub use index::id::{Id, IdRange};
+pub use index::set::IdSet;
+pub use index::workers::Workers;
+pub use input::{Input, InputName, NewInput};
+pub use ops::GraphError;
+pub use origin::{Entity, Origin, Step};
+pub use part::{BlockPart, ReadBlock, SymbolBase, SymbolPart, SymbolRest};
+pub use section::{Lifetime, NewSection, Prot, Section, SectionFlags, SectionKind};
+pub use symbol::{Addressable, Linkage, NewSymbol, Scope, Symbol, SymbolFlags};
+pub use target::{Endian, GraphTarget};

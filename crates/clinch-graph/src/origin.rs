@@ -1,0 +1,85 @@
+//! Provenance: who brought an entity and who changed it last. What an id range implies is not
+//! stored.
+
+use crate::graph::LinkGraph;
+use crate::ids::{BlockId, InputId, SectionId, SymbolId};
+use crate::index::id::Id;
+use crate::index::int::{u32_of, usize_of};
+use crate::index::map::Map;
+use std::sync::Arc;
+
+/// A section, block or symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Entity {
+    /// A section.
+    Section(SectionId),
+    /// A block.
+    Block(BlockId),
+    /// A symbol.
+    Symbol(SymbolId),
+}
+
+/// A step that made or changed entities.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The step's or phase's name.
+    pub name: &'static str,
+    /// The plugin that acted in it.
+    pub plugin: Option<Arc<str>>,
+}
+
+/// Where an entity comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin<'g> {
+    /// The input that brought it; the linker itself for what a step made.
+    pub input: InputId,
+    /// The step that made it, when it was not read from an input.
+    pub made_by: Option<&'g Step>,
+    /// The step that changed it last.
+    pub changed_by: Option<&'g Step>,
+}
+
+/// The steps so far, with the first ids that each could make, and the last changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Provenance {
+    steps: Vec<(Step, [usize; 3])>,
+    changed: Map<Entity, u32>,
+}
+
+impl LinkGraph {
+    /// Opens a step: what is made or changed from now on is its work.
+    pub fn begin_step(&mut self, name: &'static str, plugin: Option<Arc<str>>) {
+        let firsts = [self.sections.len(), self.blocks.len(), self.symbols.len()];
+        self.provenance.steps.push((Step { name, plugin }, firsts));
+    }
+
+    /// Where an entity comes from.
+    pub fn origin(&self, entity: Entity) -> Origin<'_> {
+        let (input, column, index) = match entity {
+            Entity::Section(id) => (self.section_input(id), 0, id.index()),
+            Entity::Block(id) => (self.block_input(id), 1, id.index()),
+            Entity::Symbol(id) => (self.symbol_input(id), 2, id.index()),
+        };
+        let steps = &self.provenance.steps;
+        let made_by = (input == Self::linker_input())
+            .then(|| steps.partition_point(|(_, firsts)| firsts[column] <= index))
+            .and_then(|behind| behind.checked_sub(1))
+            .map(|step| &steps[step].0);
+        let changed_by = self
+            .provenance
+            .changed
+            .get(&entity)
+            .map(|&step| &steps[usize_of(step)].0);
+        Origin {
+            input,
+            made_by,
+            changed_by,
+        }
+    }
+
+    pub(crate) fn note_change(&mut self, entity: Entity) {
+        if let Some(last) = self.provenance.steps.len().checked_sub(1) {
+            self.provenance.changed.insert(entity, u32_of(last));
+        }
+    }
+}
