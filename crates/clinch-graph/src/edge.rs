@@ -66,6 +66,14 @@ pub trait EdgeSource: Send + Sync + fmt::Debug {
     /// architecture does not know, or a place outside the block.
     fn decode(&self, request: &EdgeRequest<'_>, out: &mut Vec<Edge>) -> Result<(), EdgeError>;
 
+    /// Whether [`EdgeSource::decode`] looks at the block's content, as for addends that are kept
+    /// in place. The graph then takes the edges over before it lets the content change. A source
+    /// that does not look should say so, for then the block keeps its records.
+    fn reads_content(&self, request: &EdgeRequest<'_>) -> bool {
+        let _ = request;
+        true
+    }
+
     /// How many records the block has, where that is known without decoding.
     fn count(&self, request: &EdgeRequest<'_>) -> usize;
 }

@@ -13,7 +13,7 @@ use crate::index::int::{u32_of, usize_of, usize_of_u64};
 use crate::index::map::Map;
 use crate::input::{Input, InputName, c_string};
 use crate::origin::Provenance;
-use crate::section::{Section, SectionFlags, SectionRecord};
+use crate::section::{Lifetime, Prot, Section, SectionFlags, SectionKind, SectionRecord};
 use crate::symbol::{Addressable, Symbol, SymbolFlags, SymbolKind, SymbolRecord, Wide};
 use crate::target::GraphTarget;
 use bytes::Bytes;
@@ -208,6 +208,24 @@ impl LinkGraph {
         }
     }
 
+    /// What a section's memory must allow.
+    #[inline]
+    pub fn section_prot(&self, id: SectionId) -> Prot {
+        self.sections[id].prot
+    }
+
+    /// How long a section's memory is needed.
+    #[inline]
+    pub fn section_lifetime(&self, id: SectionId) -> Lifetime {
+        self.sections[id].lifetime
+    }
+
+    /// What a section is for.
+    #[inline]
+    pub fn section_kind(&self, id: SectionId) -> SectionKind {
+        self.sections[id].kind
+    }
+
     /// A section's place among the others in a layout: smaller ones first. Its id's position
     /// unless a step set another.
     pub fn section_ordinal(&self, id: SectionId) -> u32 {
@@ -252,6 +270,12 @@ impl LinkGraph {
     #[inline]
     pub fn block_section(&self, id: BlockId) -> SectionId {
         self.blocks[id].section
+    }
+
+    /// The flags of the section a block belongs to.
+    #[inline]
+    pub fn block_section_flags(&self, id: BlockId) -> SectionFlags {
+        self.sections[self.blocks[id].section].flags
     }
 
     /// The input that brought a block: the linker for one that a step made.
@@ -305,7 +329,9 @@ impl LinkGraph {
         } else if record.flags.contains(BlockFlags::OWNED_CONTENT) {
             &self.contents[start]
         } else {
-            &self.inputs[record.input].bytes[start..start + usize_of_u64(record.size)]
+            // Readers promise that this lies inside; the verifier checks that they kept it.
+            let bytes = self.inputs[record.input].bytes.get(start..).unwrap_or(&[]);
+            bytes.get(..usize_of_u64(record.size)).unwrap_or(&[])
         }
     }
 
@@ -377,7 +403,7 @@ impl LinkGraph {
     }
 
     #[inline]
-    fn edge_request<'g>(&'g self, record: &BlockRecord) -> EdgeRequest<'g> {
+    pub(crate) fn edge_request<'g>(&'g self, record: &BlockRecord) -> EdgeRequest<'g> {
         let input = &self.inputs[record.input];
         EdgeRequest {
             bytes: &input.bytes,
@@ -436,6 +462,13 @@ impl LinkGraph {
         }
     }
 
+    /// The name of a symbol whose input the caller knows.
+    #[inline]
+    pub fn symbol_name_in(&self, input: InputId, symbol: SymbolId) -> &[u8] {
+        let (table, offset) = self.name_in_input(input, symbol);
+        c_string(table, offset)
+    }
+
     /// The table that holds a symbol's name and the name's offset in it; the caller knows the
     /// symbol's input.
     #[inline]
@@ -444,8 +477,7 @@ impl LinkGraph {
         if self.flags[symbol].contains(SymbolFlags::OWNED_NAME) {
             (&self.names, record.name)
         } else {
-            let input = &self.inputs[input];
-            (&input.bytes[input.symbol_names.clone()], record.name)
+            (self.inputs[input].symbol_names(), record.name)
         }
     }
 
@@ -456,21 +488,27 @@ impl LinkGraph {
         match flags.kind() {
             SymbolKind::Block => Addressable::Block {
                 block: block_of(record.base),
-                offset: if flags.contains(SymbolFlags::WIDE) {
-                    self.wide[&id].offset
-                } else {
-                    u64::from(record.offset)
-                },
+                offset: self.symbol_offset(id),
             },
             SymbolKind::Absolute => {
                 Addressable::Absolute(u64::from(record.base) << 32 | u64::from(record.offset))
             }
             SymbolKind::External => Addressable::External,
             SymbolKind::Common => Addressable::Common {
-                align: u64::from(record.offset.max(1)),
+                align: self.symbol_offset(id).max(1),
             },
             SymbolKind::Discarded | SymbolKind::Pending => Addressable::Discarded,
             SymbolKind::Null => Addressable::Null,
+        }
+    }
+
+    /// A symbol's offset in its block, or a common's alignment.
+    #[inline]
+    fn symbol_offset(&self, id: SymbolId) -> u64 {
+        if self.flags[id].contains(SymbolFlags::WIDE) {
+            self.wide[&id].offset
+        } else {
+            u64::from(self.symbols[id].offset)
         }
     }
 

@@ -86,12 +86,24 @@ impl Input {
         self.comdats
     }
 
+    /// The table of its symbols' names; empty when the reader named a range outside its bytes.
+    #[inline]
+    pub fn symbol_names(&self) -> &[u8] {
+        self.bytes.get(self.symbol_names.clone()).unwrap_or(&[])
+    }
+
+    /// The table of its sections' names, likewise.
+    #[inline]
+    pub(crate) fn section_names(&self) -> &[u8] {
+        self.bytes.get(self.section_names.clone()).unwrap_or(&[])
+    }
+
     pub(crate) fn symbol_name(&self, offset: u32) -> &[u8] {
-        c_string(&self.bytes[self.symbol_names.clone()], offset)
+        c_string(self.symbol_names(), offset)
     }
 
     pub(crate) fn section_name(&self, offset: u32) -> &[u8] {
-        c_string(&self.bytes[self.section_names.clone()], offset)
+        c_string(self.section_names(), offset)
     }
 }
 

@@ -5,6 +5,10 @@
 //! - [`part`] is how readers fill it, in parallel and in place.
 //! - [`section`], [`block`], [`symbol`], [`edge`], [`comdat`], [`input`] hold one record each.
 //! - [`origin`] tells who brought or changed an entity.
+//! - [`edit`] is how a plugin changes it: all or nothing.
+//! - [`dump`] is the text form, printed and parsed; tests are written in it.
+//! - [`mod@verify`] lists the rules of a sound graph and checks them; [`digest`] is a graph's meaning in
+//!   32 bytes.
 //! - [`index`] is the machinery below: ids, columns, sets, integer conversions, workers.
 //!
 //! *Invariant:* iteration is in id order and ids are given in input order, so nothing depends on
@@ -13,7 +17,10 @@
 
 pub mod block;
 pub mod comdat;
+pub mod digest;
+pub mod dump;
 pub mod edge;
+pub mod edit;
 pub mod graph;
 pub mod ids;
 pub mod index;
@@ -24,10 +31,17 @@ pub mod part;
 pub mod section;
 pub mod symbol;
 pub mod target;
+pub mod verify;
+
+#[cfg(test)]
+mod testing;
 
 pub use block::{Content, NewBlock, NewContent};
 pub use comdat::{Comdat, Selection};
+pub use digest::Digest;
+pub use dump::{ParseError, PrintError, parse, print};
 pub use edge::{Edge, EdgeError, EdgeErrorKind, EdgeKind, EdgeRequest, EdgeSource};
+pub use edit::{Edit, EditError, Published};
 pub use graph::{BlockEdgeError, LinkGraph};
 pub use ids::{BlockId, ComdatId, InputId, SectionId, SymbolId};
 pub use index::column::Column;
@@ -41,3 +55,4 @@ pub use part::{BlockPart, ReadBlock, SymbolBase, SymbolPart, SymbolRest};
 pub use section::{Lifetime, NewSection, Prot, Section, SectionFlags, SectionKind};
 pub use symbol::{Addressable, Linkage, NewSymbol, Scope, Symbol, SymbolFlags};
 pub use target::{Endian, GraphTarget};
+pub use verify::{Stage, Subject, Violation, verify};

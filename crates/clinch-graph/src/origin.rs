@@ -83,3 +83,29 @@ impl LinkGraph {
         }
     }
 }
+
+impl Provenance {
+    pub(crate) fn n_steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    pub(crate) fn last_step(&self) -> Option<Step> {
+        self.steps.last().map(|(step, _)| step.clone())
+    }
+
+    pub(crate) fn truncate_steps(&mut self, n_steps: usize) {
+        self.steps.truncate(n_steps);
+    }
+
+    /// The number of the step that changed an entity last.
+    pub(crate) fn change(&self, entity: Entity) -> Option<u32> {
+        self.changed.get(&entity).copied()
+    }
+
+    pub(crate) fn set_change(&mut self, entity: Entity, step: Option<u32>) {
+        match step {
+            Some(step) => self.changed.insert(entity, step),
+            None => self.changed.remove(&entity),
+        };
+    }
+}

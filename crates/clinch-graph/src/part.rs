@@ -12,6 +12,7 @@ use crate::graph::LinkGraph;
 use crate::ids::{BlockId, ComdatId, InputId, SectionId, SymbolId};
 use crate::index::id::{Id, IdRange};
 use crate::index::int::{high_u32, low_u32, u32_of, usize_of};
+use crate::index::map::Map;
 use crate::input::{Input, NewInput};
 use crate::section::{NewSection, SectionFlags, SectionRecord};
 use crate::symbol::{SymbolFlags, SymbolKind, SymbolRecord, Wide};
@@ -75,7 +76,9 @@ impl SymbolPart<'_> {
             SymbolBase::External => (SymbolKind::External, 0, 0),
             SymbolBase::Common { align } => (SymbolKind::Common, 0, u64::from(align)),
         };
-        let mut flags = flags.with_kind(kind);
+        let mut flags = flags
+            .difference(SymbolFlags::OWNED_NAME | SymbolFlags::WIDE)
+            .with_kind(kind);
         if offset > u64::from(u32::MAX) || size > u64::from(u32::MAX) {
             flags |= SymbolFlags::WIDE;
             self.wide.push((index, Wide { offset, size }));
@@ -115,7 +118,9 @@ pub struct BlockPart<'g> {
     pub bytes: &'g [u8],
     first_block: usize,
     first_section: usize,
+    first_symbol: usize,
     filled: usize,
+    wide: &'g Map<SymbolId, Wide>,
     sections: &'g mut [SectionRecord],
     blocks: &'g mut [BlockRecord],
     symbols: &'g mut [SymbolRecord],
@@ -154,7 +159,10 @@ impl BlockPart<'_> {
             prot: block.section.prot,
             kind: block.section.kind,
             lifetime: block.section.lifetime,
-            flags: block.section.flags.difference(SectionFlags::OWNED_NAME),
+            flags: block
+                .section
+                .flags
+                .difference(SectionFlags::OWNED_NAME | SectionFlags::REMOVED),
         };
         *slot = BlockRecord {
             content: block.content.unwrap_or(0),
@@ -180,21 +188,80 @@ impl BlockPart<'_> {
 
     /// Points every symbol that waits for its section at the section's block. `block_of` maps a
     /// section's number in the input to its number in the part; symbols of a section without
-    /// one are discarded.
-    pub fn resolve_symbols(&mut self, block_of: impl Fn(u32) -> Option<u32>) {
-        for (record, flags) in self.symbols.iter_mut().zip(self.flags.iter_mut()) {
+    /// one are discarded. A symbol that ends behind its block is cut to it, since assemblers
+    /// write such sizes and linkers take them.
+    ///
+    /// # Errors
+    /// A symbol that begins behind its block (or, beyond 4 GiB, ends there).
+    pub fn resolve_symbols(
+        &mut self,
+        block_of: impl Fn(u32) -> Option<u32>,
+    ) -> Result<(), SymbolOutside> {
+        for (index, (record, flags)) in self
+            .symbols
+            .iter_mut()
+            .zip(self.flags.iter_mut())
+            .enumerate()
+        {
             if flags.kind() != SymbolKind::Pending {
                 continue;
             }
-            match block_of(record.base) {
-                Some(n) => {
-                    record.base = u32_of(self.first_block + usize_of(n) + 1);
-                    *flags = flags.with_kind(SymbolKind::Block);
+            let Some(n) = block_of(record.base) else {
+                *flags = flags.with_kind(SymbolKind::Discarded);
+                continue;
+            };
+            let size = self.blocks.get(usize_of(n)).map_or(0, |block| block.size);
+            if flags.contains(SymbolFlags::WIDE) {
+                let id = SymbolId::from_index(self.first_symbol + index);
+                let wide = self
+                    .wide
+                    .get(&id)
+                    .copied()
+                    .unwrap_or(Wide { offset: 0, size: 0 });
+                let outside = wide.offset > size;
+                let cut = wide.size.min(size.saturating_sub(wide.offset));
+                let narrow = wide.offset.max(cut) <= u64::from(u32::MAX);
+                // The side table is lent to all parts, so what stays in it cannot be cut.
+                if outside || (cut != wide.size && !narrow) {
+                    return Err(SymbolOutside {
+                        index,
+                        offset: wide.offset,
+                        size,
+                    });
                 }
-                None => *flags = flags.with_kind(SymbolKind::Discarded),
+                if narrow {
+                    (record.offset, record.size) = (low_u32(wide.offset), low_u32(cut));
+                    flags.remove(SymbolFlags::WIDE);
+                }
+            } else {
+                let offset = u64::from(record.offset);
+                if offset > size {
+                    return Err(SymbolOutside {
+                        index,
+                        offset,
+                        size,
+                    });
+                }
+                record.size = record
+                    .size
+                    .min(low_u32((size - offset).min(u64::from(u32::MAX))));
             }
+            record.base = u32_of(self.first_block + usize_of(n) + 1);
+            *flags = flags.with_kind(SymbolKind::Block);
         }
+        Ok(())
     }
+}
+
+/// A symbol whose place is not in its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SymbolOutside {
+    /// The symbol's number in its input.
+    pub index: usize,
+    /// Its offset.
+    pub offset: u64,
+    /// The block's size.
+    pub size: u64,
 }
 
 impl LinkGraph {
@@ -225,19 +292,14 @@ impl LinkGraph {
     /// The symbols of these inputs, which must follow one another, as parts to fill in parallel.
     pub fn symbol_parts(&mut self, range: IdRange<InputId>) -> Vec<SymbolPart<'_>> {
         let mut parts = Vec::with_capacity(range.len());
-        let inputs = self.inputs.range(range);
-        let all = joined(inputs.iter().map(|input| input.symbols));
-        let mut symbols = self.symbols.range_mut(all);
-        let mut flags = self.flags.range_mut(all);
-        for (id, input) in range.iter().zip(inputs) {
-            let (symbols_head, symbols_tail) = symbols.split_at_mut(input.symbols.len());
-            let (flags_head, flags_tail) = flags.split_at_mut(input.symbols.len());
-            (symbols, flags) = (symbols_tail, flags_tail);
+        let mut symbols = Slices::of(self.symbols.as_mut_slice());
+        let mut flags = Slices::of(self.flags.as_mut_slice());
+        for (id, input) in range.iter().zip(self.inputs.range(range)) {
             parts.push(SymbolPart {
                 input: id,
                 bytes: &input.bytes,
-                symbols: symbols_head,
-                flags: flags_head,
+                symbols: symbols.take(input.symbols),
+                flags: flags.take(input.symbols),
                 wide: Vec::new(),
             });
         }
@@ -270,7 +332,7 @@ impl LinkGraph {
     }
 
     /// Adds sections and blocks, `counts[n]` for the `n`-th input of the range, as parts to fill
-    /// in parallel. A reader fills each part whole.
+    /// in parallel. A reader fills each part whole. Once per input, in the inputs' order.
     pub fn block_parts(&mut self, range: IdRange<InputId>, counts: &[usize]) -> Vec<BlockPart<'_>> {
         let total: usize = counts.iter().sum();
         let (n_sections, n_blocks) = (self.sections.len(), self.blocks.len());
@@ -293,46 +355,59 @@ impl LinkGraph {
             (next_section, next_block) = (input.sections.end(), input.blocks.end());
         }
 
-        let inputs = self.inputs.range(range);
-        let all = joined(inputs.iter().map(|input| input.symbols));
-        let mut symbols = self.symbols.range_mut(all);
-        let mut flags = self.flags.range_mut(all);
-        let mut sections = self
-            .sections
-            .range_mut(IdRange::new(n_sections, n_sections + total));
-        let mut blocks = self
-            .blocks
-            .range_mut(IdRange::new(n_blocks, n_blocks + total));
+        // Inputs that have none yet begin where the next one's will, so that the ranges ascend.
+        for input in &mut self.inputs.as_mut_slice()[range.end()..] {
+            if input.sections.is_empty() && input.blocks.is_empty() {
+                input.sections = IdRange::new(next_section, next_section);
+                input.blocks = IdRange::new(next_block, next_block);
+            }
+        }
+
+        let mut symbols = Slices::of(self.symbols.as_mut_slice());
+        let mut flags = Slices::of(self.flags.as_mut_slice());
+        let mut sections = Slices::of(self.sections.as_mut_slice());
+        let mut blocks = Slices::of(self.blocks.as_mut_slice());
         let mut parts = Vec::with_capacity(range.len());
-        for (id, input) in range.iter().zip(inputs) {
-            let (symbols_head, symbols_tail) = symbols.split_at_mut(input.symbols.len());
-            let (flags_head, flags_tail) = flags.split_at_mut(input.symbols.len());
-            let (sections_head, sections_tail) = sections.split_at_mut(input.sections.len());
-            let (blocks_head, blocks_tail) = blocks.split_at_mut(input.blocks.len());
-            (symbols, flags) = (symbols_tail, flags_tail);
-            (sections, blocks) = (sections_tail, blocks_tail);
+        for (id, input) in range.iter().zip(self.inputs.range(range)) {
             parts.push(BlockPart {
                 input: id,
                 bytes: &input.bytes,
                 first_block: input.blocks.start(),
                 first_section: input.sections.start(),
+                first_symbol: input.symbols.start(),
                 filled: 0,
-                sections: sections_head,
-                blocks: blocks_head,
-                symbols: symbols_head,
-                flags: flags_head,
+                wide: &self.wide,
+                sections: sections.take(input.sections),
+                blocks: blocks.take(input.blocks),
+                symbols: symbols.take(input.symbols),
+                flags: flags.take(input.symbols),
             });
         }
         parts
     }
 }
 
-/// The range that adjoining ranges make up.
-fn joined<I: Id>(ranges: impl Iterator<Item = IdRange<I>>) -> IdRange<I> {
-    ranges
-        .reduce(|all, next| {
-            debug_assert_eq!(all.end(), next.start(), "parts adjoin");
-            IdRange::new(all.start(), next.end())
-        })
-        .unwrap_or_else(IdRange::empty)
+/// A column's values, of which ascending ranges are lent out one after the other.
+struct Slices<'g, T> {
+    rest: &'g mut [T],
+    /// Position in the column of the first value of the rest.
+    start: usize,
+}
+
+impl<'g, T> Slices<'g, T> {
+    fn of(column: &'g mut [T]) -> Self {
+        Self {
+            rest: column,
+            start: 0,
+        }
+    }
+
+    /// The values of a range that begins where the one before it ended or later.
+    fn take<I: Id>(&mut self, range: IdRange<I>) -> &'g mut [T] {
+        let gap = range.start() - self.start;
+        let rest = &mut std::mem::take(&mut self.rest)[gap..];
+        let (head, tail) = rest.split_at_mut(range.len());
+        (self.rest, self.start) = (tail, range.end());
+        head
+    }
 }

@@ -42,6 +42,16 @@ impl GraphTarget {
         }
     }
 
+    /// Whether an edge of a graph may have this kind.
+    #[inline]
+    pub fn has_kind(&self, kind: EdgeKind) -> bool {
+        let EdgeKind(number) = kind;
+        kind == EdgeKind::KEEP_ALIVE
+            || number
+                .checked_sub(EdgeKind::FIRST_RELOCATION)
+                .is_some_and(|index| usize::from(index) < self.edge_kinds.len())
+    }
+
     /// The edge kind of this name.
     pub fn kind_named(&self, name: &str) -> Option<EdgeKind> {
         if name == "KeepAlive" {

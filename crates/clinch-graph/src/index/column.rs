@@ -78,6 +78,11 @@ impl<I: Id, T> Column<I, T> {
         &mut self.values
     }
 
+    /// Shortens the column to `len` values.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.values.truncate(len);
+    }
+
     /// Lengthens the column to `len` values, exactly, with copies of `value`.
     pub fn grow(&mut self, len: usize, value: T)
     where

@@ -4,7 +4,7 @@ use super::id::Id;
 use std::marker::PhantomData;
 
 /// A set of ids; grows on insertion, answers "no" behind its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdSet<I> {
     words: Vec<u64>,
     marker: PhantomData<I>,
@@ -59,6 +59,15 @@ impl<I: Id> IdSet<I> {
                 .filter(move |bit| word >> bit & 1 != 0)
                 .map(move |bit| I::from_index(index * 64 + bit))
         })
+    }
+}
+
+impl<I> Default for IdSet<I> {
+    fn default() -> Self {
+        Self {
+            words: Vec::new(),
+            marker: PhantomData,
+        }
     }
 }
 

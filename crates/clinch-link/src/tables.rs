@@ -1,0 +1,493 @@
+//! Tables: GOT entries, stubs and thread-local entries as blocks with edges; and the rewrites
+//! that make an entry unnecessary where that is already known.
+//!
+//! Reads: graph, resolution, liveness, and how far externals are. Writes: edges (and, where an
+//! instruction is rewritten, content) of the blocks that ask for something; new blocks. True
+//! after: no edge of a live block asks for a table entry; every branch reaches its target or a
+//! stub; functions that choose their implementation at run time (ifunc) have the address of
+//! their stub.
+
+use crate::place::Place;
+use crate::prune::{Liveness, is_plain};
+use crate::resolve::Resolution;
+use clinch_graph::index::map::Map;
+use clinch_graph::{
+    Addressable, BlockId, Edge, EdgeKind, GraphError, LinkGraph, NewBlock, NewContent, NewSection,
+    Prot, SectionFlags, SectionId, SectionKind, SymbolFlags, SymbolId,
+};
+use clinch_target::{Arch, EdgeFlags, EdgeInfo, Expr, Request, Table, Template};
+use thiserror::Error;
+
+/// How code reaches an external symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Near enough for every place that refers to it.
+    Near,
+    /// Perhaps too far, or not known yet: through tables only.
+    Far,
+    /// As [`Reach::Far`], and it is data of this size and alignment, which may be copied to where
+    /// code can reach it.
+    FarData {
+        /// Size in bytes.
+        size: u64,
+        /// Alignment in bytes.
+        align: u64,
+    },
+}
+
+/// What the tables step must know beside the graph.
+pub struct TableRules<'a> {
+    /// How code reaches a prevailing external symbol.
+    pub reach: &'a dyn Fn(SymbolId) -> Reach,
+    /// Whether thread-local variables have a fixed offset from the thread pointer.
+    pub static_tls: bool,
+}
+
+impl std::fmt::Debug for TableRules<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableRules").field("static_tls", &self.static_tls).finish_non_exhaustive()
+    }
+}
+
+/// What the step made.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// GOT entries, by target.
+    got: Map<SymbolId, SymbolId>,
+    /// Stubs, by target.
+    stubs: Map<SymbolId, SymbolId>,
+    /// Entries of thread-local tables, by table and target.
+    tls: Map<(Table, SymbolId), SymbolId>,
+    got_section: Option<SectionId>,
+    stub_section: Option<SectionId>,
+    copy_section: Option<SectionId>,
+    /// What a GOT entry or a stub leads to, by the entry's or stub's symbol.
+    leads_to: Map<SymbolId, SymbolId>,
+    /// The live blocks with an edge to a table entry, in id order.
+    pub touched: Vec<BlockId>,
+    /// The blocks that the step made; all live.
+    pub made: Vec<BlockId>,
+    /// GOT entries to fill by calling a resolver, in the order made: entry and resolver.
+    pub ifuncs: Vec<(SymbolId, SymbolId)>,
+    /// External data to copy before the program starts: the place and the external symbol.
+    pub copies: Vec<(SymbolId, SymbolId)>,
+    /// External symbols that the step made, for their addresses to be set.
+    pub externals: Vec<(SymbolId, SymbolId)>,
+}
+
+/// Why a table entry cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TableError {
+    /// A thread-local access that is not one of the sequences that the psABI fixes.
+    #[error("{0}: unknown code sequence for a thread-local access")]
+    TlsSequence(Place),
+    /// Something the architecture's table has no means for.
+    #[error("{place}: {what} is not supported for this architecture")]
+    NoMeans {
+        /// Where.
+        place: Place,
+        /// What is asked for.
+        what: &'static str,
+    },
+    /// The graph refused a change.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+impl Tables {
+    /// What a GOT entry or stub leads to.
+    pub fn leads_to(&self, entry: SymbolId) -> Option<SymbolId> {
+        self.leads_to.get(&entry).copied()
+    }
+
+    /// The stub that leads to `target`.
+    pub fn stub_of(&self, target: SymbolId) -> Option<SymbolId> {
+        self.stubs.get(&target).copied()
+    }
+
+    /// The GOT entry that leads to `target`.
+    pub fn got_of(&self, target: SymbolId) -> Option<SymbolId> {
+        self.got.get(&target).copied()
+    }
+}
+
+/// Makes the tables that live blocks ask for.
+///
+/// # Errors
+/// What cannot be made, in id order of the blocks that ask.
+pub fn build(
+    graph: &mut LinkGraph,
+    arch: &Arch,
+    resolution: &Resolution,
+    liveness: &Liveness,
+    rules: &TableRules<'_>,
+) -> Result<Tables, Vec<TableError>> {
+    let mut builder = Builder { arch, resolution, rules, tables: Tables::default() };
+    let (asking, direct) = builder.scan(graph, liveness);
+    let mut errors = Vec::new();
+    for symbol in direct {
+        if let Err(error) = builder.bring_near(graph, symbol) {
+            errors.push(error);
+        }
+    }
+    let mut edges = Vec::new();
+    for block in asking {
+        if graph.edges(block, &mut edges).is_ok()
+            && let Err(error) = builder.rewrite(graph, block, &mut edges)
+        {
+            errors.push(error);
+        }
+    }
+    if errors.is_empty() { Ok(builder.tables) } else { Err(errors) }
+}
+
+struct Builder<'a> {
+    arch: &'a Arch,
+    resolution: &'a Resolution,
+    rules: &'a TableRules<'a>,
+    tables: Tables,
+}
+
+impl Builder<'_> {
+    /// The blocks that ask for an entry, and the symbols that are referred to directly but have
+    /// no place that code can reach: each in id order.
+    fn scan(&self, graph: &LinkGraph, liveness: &Liveness) -> (Vec<BlockId>, Vec<SymbolId>) {
+        let mut asking = Vec::new();
+        let mut direct = clinch_graph::IdSet::<SymbolId>::default();
+        let mut edges = Vec::new();
+        for block in liveness.blocks.iter() {
+            if graph.has_no_edges(block) || graph.edges(block, &mut edges).is_err() {
+                continue;
+            }
+            let follows = is_plain(graph, block);
+            let mut asks = false;
+            for edge in &edges {
+                let Some(info) = self.arch.edge(edge.kind) else { continue };
+                let target = self.resolution.prevailing(edge.target);
+                let flags = graph.symbol_flags(target);
+                if flags.contains(SymbolFlags::IFUNC) && flags.is_definition() {
+                    direct.insert(target);
+                }
+                let is_far =
+                    || flags.is_external() && (self.rules.reach)(target) != Reach::Near;
+                if info.request.is_some() || info.flags.contains(EdgeFlags::TLS) {
+                    asks = true;
+                } else if info.flags.contains(EdgeFlags::BRANCH) {
+                    asks |= is_far();
+                } else if follows && is_direct(self.arch, info) && is_far() {
+                    direct.insert(target);
+                }
+            }
+            if asks {
+                asking.push(block);
+            }
+        }
+        (asking, direct.iter().collect())
+    }
+
+    /// Gives a symbol a place that code can reach: an ifunc and a far function their stub, far
+    /// data a copy.
+    fn bring_near(&mut self, graph: &mut LinkGraph, symbol: SymbolId) -> Result<(), TableError> {
+        if let Addressable::Block { block, offset } = graph.addressable(symbol) {
+            // The implementation is known when its resolver has run: all references go to a stub,
+            // so that the function has one address.
+            let resolver = graph.add_anonymous(block, offset, 0, SymbolFlags::CALLABLE)?;
+            let entry = self.entry(graph, &[(0, self.arch.pointer, resolver)])?;
+            let (stub, size) = self.make_stub(graph, entry)?;
+            graph.make_defined(symbol, stub, 0, size)?;
+            self.tables.ifuncs.push((entry, resolver));
+            return Ok(());
+        }
+        match (self.rules.reach)(symbol) {
+            Reach::Near => {}
+            Reach::Far => {
+                let name = graph.symbol_name(symbol).to_vec();
+                let weak = graph.symbol_flags(symbol).contains(SymbolFlags::WEAKLY_REFERENCED);
+                let real = graph.add_external(&name, weak);
+                self.tables.externals.push((real, symbol));
+                let entry = self.got_entry(graph, real)?;
+                let (stub, size) = self.make_stub(graph, entry)?;
+                graph.make_defined(symbol, stub, 0, size)?;
+            }
+            Reach::FarData { size, align } => {
+                let name = graph.symbol_name(symbol).to_vec();
+                let real = graph.add_external(&name, false);
+                self.tables.externals.push((real, symbol));
+                let section = *self.tables.copy_section.get_or_insert_with(|| {
+                    graph.add_section(b".copyrel", NewSection::new(Prot::RW))
+                });
+                let content = NewContent::Zero(size);
+                let block =
+                    graph.add_block(NewBlock { section, content, align, align_offset: 0 })?;
+                self.tables.made.push(block);
+                graph.make_defined(symbol, block, 0, size)?;
+                self.tables.copies.push((symbol, real));
+            }
+        }
+        Ok(())
+    }
+
+    /// Grants what a block's edges ask for.
+    fn rewrite(
+        &mut self,
+        graph: &mut LinkGraph,
+        block: BlockId,
+        edges: &mut Vec<Edge>,
+    ) -> Result<(), TableError> {
+        if !edges.is_sorted_by_key(|edge| edge.offset) {
+            edges.sort_by_key(|edge| edge.offset);
+        }
+        let mut new = Vec::with_capacity(edges.len());
+        let mut index = 0;
+        let mut touched = false;
+        while index < edges.len() {
+            let edge = edges[index];
+            index += 1;
+            let Some(info) = self.arch.edge(edge.kind) else {
+                new.push(edge);
+                continue;
+            };
+            let target = self.resolution.prevailing(edge.target);
+            if info.flags.contains(EdgeFlags::TLS) {
+                index += self.thread_local(graph, block, edges, index - 1, info, &mut new)?;
+            } else if let Some(request) = info.request {
+                new.push(self.grant(graph, block, &edge, target, info, request)?);
+                touched = true;
+            } else if info.flags.contains(EdgeFlags::BRANCH)
+                && graph.symbol_flags(target).is_external()
+                && (self.rules.reach)(target) != Reach::Near
+            {
+                let stub = self.stub(graph, target)?;
+                new.push(Edge { kind: self.to_stub(edge.kind), target: stub, ..edge });
+                touched = true;
+            } else {
+                new.push(edge);
+            }
+        }
+        graph.set_edges(block, new)?;
+        if touched {
+            self.tables.touched.push(block);
+        }
+        Ok(())
+    }
+
+    /// Grants an ordinary request: without an entry where the instruction can do without.
+    fn grant(
+        &mut self,
+        graph: &mut LinkGraph,
+        block: BlockId,
+        edge: &Edge,
+        target: SymbolId,
+        info: &EdgeInfo,
+        request: Request,
+    ) -> Result<Edge, TableError> {
+        if info.flags.contains(EdgeFlags::RELAXABLE)
+            && self.is_near(graph, target)
+            && let Some(content) = graph.content_mut(block)
+            && let Some(direct) = (self.arch.relax.got_to_direct)(content, edge)
+        {
+            return Ok(Edge { target, ..direct });
+        }
+        let entry = match request.table {
+            Table::Got => self.got_entry(graph, target)?,
+            Table::Plt if graph.symbol_flags(target).is_external() => self.stub(graph, target)?,
+            Table::Plt => target,
+            Table::TlsGd | Table::TlsLd | Table::TlsIe | Table::TlsDesc | Table::Tlv => {
+                let place = Place::of(graph, block, u64::from(edge.offset));
+                return Err(TableError::NoMeans { place, what: info.name });
+            }
+        };
+        Ok(Edge { kind: request.becomes, target: entry, ..*edge })
+    }
+
+    /// Whether code can refer to a symbol directly: it is in a block, which the layout keeps in
+    /// reach, or an external known to be near.
+    fn is_near(&self, graph: &LinkGraph, target: SymbolId) -> bool {
+        match graph.addressable(target) {
+            Addressable::Block { block, .. } => {
+                !graph.block_section_flags(block).contains(SectionFlags::LARGE)
+            }
+            Addressable::External => (self.rules.reach)(target) == Reach::Near,
+            _ => false,
+        }
+    }
+
+    /// A thread-local access; answers how many further edges it used up.
+    fn thread_local(
+        &mut self,
+        graph: &mut LinkGraph,
+        block: BlockId,
+        edges: &[Edge],
+        index: usize,
+        info: &EdgeInfo,
+        new: &mut Vec<Edge>,
+    ) -> Result<usize, TableError> {
+        let edge = edges[index];
+        let in_memory = graph.section(graph.block_section(block)).is_alloc();
+        if self.rules.static_tls && in_memory {
+            if info.expr == Expr::TpRelative {
+                new.push(edge);
+                return Ok(0);
+            }
+            if let Some(content) = graph.content_mut(block)
+                && let Some(rewrite) = (self.arch.relax.tls_to_local_exec)(content, edges, index)
+            {
+                new.extend(rewrite.edge);
+                return Ok(usize::from(rewrite.drop_next));
+            }
+        }
+        let Some(request) = info.request else {
+            new.push(edge);
+            return Ok(0);
+        };
+        // A value of the target that any thread shares can be read from a table in any case.
+        let dynamic = self.rules.static_tls && request.table != Table::TlsIe;
+        if dynamic {
+            let place = Place::of(graph, block, u64::from(edge.offset));
+            return Err(TableError::TlsSequence(place));
+        }
+        let target = self.resolution.prevailing(edge.target);
+        let entry = self.tls_entry(graph, block, &edge, request.table, target)?;
+        new.push(Edge { kind: request.becomes, target: entry, ..edge });
+        Ok(0)
+    }
+
+    fn tls_entry(
+        &mut self,
+        graph: &mut LinkGraph,
+        block: BlockId,
+        edge: &Edge,
+        table: Table,
+        target: SymbolId,
+    ) -> Result<SymbolId, TableError> {
+        if let Some(&entry) = self.tables.tls.get(&(table, target)) {
+            return Ok(entry);
+        }
+        let word = self.arch.graph.pointer_size;
+        let kind = |expr| {
+            self.arch.kind_of(expr, word).ok_or_else(|| TableError::NoMeans {
+                place: Place::of(graph, block, u64::from(edge.offset)),
+                what: "a table of thread-local variables",
+            })
+        };
+        let entry = match table {
+            Table::TlsIe => {
+                let kind = kind(Expr::TpRelative)?;
+                self.entry(graph, &[(0, kind, target)])?
+            }
+            // The module's number is for who loads the program to fill in.
+            Table::TlsGd | Table::TlsDesc => {
+                let kind = kind(Expr::DtpRelative)?;
+                self.entry(graph, &[(u32::from(word), kind, target)])?
+            }
+            _ => self.entry(graph, &[(u32::from(word), EdgeKind::KEEP_ALIVE, target)])?,
+        };
+        self.tables.tls.insert((table, target), entry);
+        Ok(entry)
+    }
+
+    fn got_entry(
+        &mut self,
+        graph: &mut LinkGraph,
+        target: SymbolId,
+    ) -> Result<SymbolId, TableError> {
+        if let Some(&entry) = self.tables.got.get(&target) {
+            return Ok(entry);
+        }
+        let entry = self.entry(graph, &[(0, self.arch.pointer, target)])?;
+        self.tables.got.insert(target, entry);
+        self.tables.leads_to.insert(entry, target);
+        Ok(entry)
+    }
+
+    fn stub(&mut self, graph: &mut LinkGraph, target: SymbolId) -> Result<SymbolId, TableError> {
+        if let Some(&stub) = self.tables.stubs.get(&target) {
+            return Ok(stub);
+        }
+        let entry = self.got_entry(graph, target)?;
+        let (block, size) = self.make_stub(graph, entry)?;
+        let stub = graph.add_anonymous(block, 0, size, SymbolFlags::CALLABLE)?;
+        self.tables.stubs.insert(target, stub);
+        self.tables.leads_to.insert(stub, target);
+        Ok(stub)
+    }
+
+    /// A block of the GOT that holds what the edges write.
+    fn entry(
+        &mut self,
+        graph: &mut LinkGraph,
+        edges: &[(u32, EdgeKind, SymbolId)],
+    ) -> Result<SymbolId, TableError> {
+        let section = *self.tables.got_section.get_or_insert_with(|| {
+            let kind = SectionKind::Got;
+            let flags = SectionFlags::RELRO;
+            graph.add_section(b"$__GOT", NewSection { kind, flags, ..NewSection::new(Prot::RW) })
+        });
+        let word = u64::from(self.arch.graph.pointer_size);
+        let last = edges.iter().map(|&(offset, ..)| u64::from(offset)).max().unwrap_or(0);
+        let size = last + word;
+        let content = NewContent::Owned(vec![0; clinch_graph::index::int::usize_of_u64(size)]);
+        let block =
+            graph.add_block(NewBlock { section, content, align: word, align_offset: 0 })?;
+        let edges = edges
+            .iter()
+            .map(|&(offset, kind, target)| Edge { offset, kind, target, addend: 0 })
+            .collect();
+        graph.set_edges(block, edges)?;
+        self.tables.made.push(block);
+        Ok(graph.add_anonymous(block, 0, size, SymbolFlags::OBJECT)?)
+    }
+
+    fn make_stub(
+        &mut self,
+        graph: &mut LinkGraph,
+        entry: SymbolId,
+    ) -> Result<(BlockId, u64), TableError> {
+        let section = *self.tables.stub_section.get_or_insert_with(|| {
+            let kind = SectionKind::Stubs;
+            graph.add_section(b"$__STUBS", NewSection { kind, ..NewSection::new(Prot::RX) })
+        });
+        let block = instantiate(graph, section, &self.arch.stubs.jump, &[entry])?;
+        self.tables.made.push(block);
+        Ok((block, graph.block_size(block)))
+    }
+
+    fn to_stub(&self, kind: EdgeKind) -> EdgeKind {
+        self.arch
+            .stub_branches
+            .iter()
+            .find(|(direct, _)| *direct == kind)
+            .map_or(kind, |&(_, through_stub)| through_stub)
+    }
+}
+
+/// Makes a block of a template.
+///
+/// # Errors
+/// Fewer symbols than the template has edges, or a section that does not exist.
+pub fn instantiate(
+    graph: &mut LinkGraph,
+    section: SectionId,
+    template: &Template,
+    symbols: &[SymbolId],
+) -> Result<BlockId, GraphError> {
+    let content = NewContent::Owned(template.bytes.to_vec());
+    let block =
+        graph.add_block(NewBlock { section, content, align: template.align, align_offset: 0 })?;
+    let edges = template
+        .edges
+        .iter()
+        .zip(symbols)
+        .map(|(&(offset, kind, addend), &target)| Edge { offset, kind, target, addend })
+        .collect();
+    graph.set_edges(block, edges)?;
+    Ok(block)
+}
+
+/// Whether the edge writes the target's address, or its distance, into a field that does not
+/// reach everything.
+fn is_direct(arch: &Arch, info: &EdgeInfo) -> bool {
+    matches!(info.expr, Expr::Absolute | Expr::Relative | Expr::NegRelative | Expr::FromGot)
+        && info.field.width < arch.graph.pointer_size
+        && info.field.width > 0
+}
