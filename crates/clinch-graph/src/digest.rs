@@ -132,8 +132,8 @@ impl Digester<'_> {
         ));
         self.number(u64::from(section.entry_size));
         self.number(section.comdat.map_or(0, |comdat| u64::from(comdat.raw())));
-        let ordinal = self.graph.ordinals.get(&id);
-        self.number(ordinal.map_or(0, |&ordinal| 1 + u64::from(ordinal)));
+        let ordinal = self.graph.explicit_ordinal(id);
+        self.number(ordinal.map_or(0, |ordinal| 1 + u64::from(ordinal)));
     }
 
     fn block(&mut self, id: BlockId, edges: &mut Vec<Edge>) -> Result<(), Box<BlockEdgeError>> {
@@ -223,3 +223,6 @@ impl Digester<'_> {
         self.buffer.clear();
     }
 }
+
+#[cfg(test)]
+mod tests;

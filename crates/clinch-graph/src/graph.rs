@@ -229,10 +229,13 @@ impl LinkGraph {
     /// A section's place among the others in a layout: smaller ones first. Its id's position
     /// unless a step set another.
     pub fn section_ordinal(&self, id: SectionId) -> u32 {
-        self.ordinals
-            .get(&id)
-            .copied()
+        self.explicit_ordinal(id)
             .unwrap_or_else(|| u32_of(id.index()))
+    }
+
+    /// The place that a step set, if one did.
+    pub fn explicit_ordinal(&self, id: SectionId) -> Option<u32> {
+        self.ordinals.get(&id).copied()
     }
 
     /// The first section of this name.

@@ -109,3 +109,6 @@ impl Provenance {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -411,3 +411,6 @@ impl<'g, T> Slices<'g, T> {
         head
     }
 }
+
+#[cfg(test)]
+mod tests;

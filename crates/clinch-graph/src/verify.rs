@@ -151,23 +151,16 @@ impl<'g> Verifier<'g> {
             Subject::Section(id) => format!("section {}", self.section_name(id)),
             Subject::Block(id) => block_name(id),
             Subject::Edge(block, n) => format!("edge {n} of {}", block_name(block)),
-            Subject::Symbol(id) => format!("symbol {}", self.symbol_name(id)),
+            Subject::Symbol(id) => format!("symbol {}", named(id, self.graph.symbol_name(id))),
             Subject::Association(n) => format!("association {n}"),
         }
     }
 
     fn section_name(&self, id: SectionId) -> String {
         if id.index() < self.graph.n_sections() {
-            format!("{id} {}", self.graph.section_name(id).escape_ascii())
+            named(id, self.graph.section_name(id))
         } else {
             id.to_string()
-        }
-    }
-
-    fn symbol_name(&self, id: SymbolId) -> String {
-        match self.graph.symbol_name(id) {
-            [] => id.to_string(),
-            name => format!("{id} {}", name.escape_ascii()),
         }
     }
 
@@ -266,10 +259,10 @@ impl<'g> Verifier<'g> {
         }
         if record.flags.contains(BlockFlags::OWNED_CONTENT) {
             let owned = self.graph.contents.get(usize_of_u64(record.content));
-            let len = owned.map(|bytes| u64_of(bytes.len()));
-            if len != Some(record.size) {
+            let len = owned.map_or(0, Vec::len);
+            if u64_of(len) != record.size {
                 let size = record.size;
-                let what = format!("it has {len:?} bytes of its own, but size {size}");
+                let what = format!("it has {len:#x} bytes of its own, but size {size:#x}");
                 self.report("content", Subject::Block(id), what);
                 return false;
             }
@@ -413,3 +406,14 @@ impl<'g> Verifier<'g> {
         self.graph.check_symbol(id).is_ok()
     }
 }
+
+/// An entity by its id and name, when it has one.
+fn named(id: impl fmt::Display, name: &[u8]) -> String {
+    match name {
+        [] => id.to_string(),
+        name => format!("{id} {}", name.escape_ascii()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

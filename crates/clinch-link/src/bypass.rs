@@ -3,13 +3,13 @@
 //!
 //! Reads: graph, tables, addresses. Writes: edges and content of touched blocks.
 
+use crate::layout::Layout;
 use crate::resolve::Resolution;
 use crate::tables::Tables;
 use clinch_graph::{Edge, GraphError, LinkGraph, SymbolFlags, SymbolId};
 use clinch_target::{Arch, EdgeFlags};
 
-/// Bypasses what can be bypassed. `address_of` answers a symbol's final address, `None` where it
-/// has none; `block_address` a block's.
+/// Bypasses what can be bypassed.
 ///
 /// # Errors
 /// None in a graph that the verifier accepts.
@@ -18,13 +18,12 @@ pub fn run(
     arch: &Arch,
     resolution: &Resolution,
     tables: &Tables,
-    address_of: impl Fn(&LinkGraph, SymbolId) -> Option<u64>,
-    block_address: impl Fn(clinch_graph::BlockId) -> u64,
+    layout: &Layout,
 ) -> Result<(), GraphError> {
     let mut edges = Vec::new();
     for &block in &tables.touched {
         graph.edges(block, &mut edges)?;
-        let base = block_address(block);
+        let Some(base) = layout.block(block) else { continue };
         let mut changed = false;
         for edge in &mut edges {
             let Some(info) = arch.edge(edge.kind) else { continue };
@@ -33,7 +32,7 @@ pub fn run(
             }
             let Some(target) = tables.leads_to(edge.target) else { continue };
             let target = resolution.prevailing(target);
-            let Some(address) = address_of(graph, target) else { continue };
+            let address = layout.symbol(target);
             // Within a margin of the range, so that no addend or instruction length matters.
             let place = base.wrapping_add(u64::from(edge.offset));
             let distance = i128::from(address) - i128::from(place);

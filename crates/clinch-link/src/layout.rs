@@ -8,7 +8,6 @@
 use crate::prune::Liveness;
 use crate::resolve::Resolution;
 use crate::start_stop::Bounds;
-use clinch_graph::index::int::u64_of;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
     Addressable, BlockId, Column, Id, Lifetime, LinkGraph, Prot, SectionFlags, SectionKind,
@@ -69,8 +68,8 @@ pub struct Plan {
     pub segments: Vec<Segment>,
 }
 
-/// Sorts the live blocks of allocated sections, with those of `made`, into segments.
-pub fn plan(graph: &LinkGraph, liveness: &Liveness, made: &[BlockId], bounds: &[Bounds]) -> Plan {
+/// Sorts the live blocks of sections that are in memory into segments.
+pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
     // What must stay together: a group's number, 0 for none.
     let mut group_of: Map<BlockId, (u32, SegmentKind)> = Map::default();
     for (number, bounds) in (1..).zip(bounds) {
@@ -82,8 +81,7 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, made: &[BlockId], bounds: &[
     }
     // The key sorts by segment, then content before zero-fill, then groups, then ids.
     let mut keyed: Vec<((SegmentKind, Lifetime, bool, u32), BlockId)> = Vec::new();
-    let made = made.iter().copied().filter(|&block| !liveness.blocks.contains(block));
-    for block in liveness.blocks.iter().chain(made) {
+    for block in liveness.blocks.iter() {
         let section = graph.block_section(block);
         let (flags, lifetime) = (graph.block_section_flags(block), graph.section_lifetime(section));
         if !graph.has_block(block)
@@ -250,16 +248,6 @@ impl Layout {
             .map(|(start, size)| (start, start + size))
             .reduce(|all, next| (all.0.min(next.0), all.1.max(next.1)))
     }
-}
-
-/// How many bytes a plan's contents have.
-pub fn content_size(plan: &Plan) -> u64 {
-    plan.segments.iter().map(|segment| segment.content_size).fold(0, u64::saturating_add)
-}
-
-/// How many blocks a plan has.
-pub fn n_blocks(plan: &Plan) -> u64 {
-    plan.segments.iter().map(|segment| u64_of(segment.blocks.len())).sum()
 }
 
 #[cfg(test)]

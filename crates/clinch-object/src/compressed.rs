@@ -152,7 +152,9 @@ fn inflate(mut data: &[u8], declared: u64) -> Result<Vec<u8>> {
     let mut stream = flate2::Decompress::new(true);
     loop {
         // One byte more than declared, to see whether there is more.
-        let room = usize_of_u64(declared).saturating_sub(output.len()).saturating_add(1);
+        let room = usize_of_u64(declared)
+            .saturating_sub(output.len())
+            .saturating_add(1);
         if output.len() == output.capacity() {
             let more = output.len().max(64 * 1024).min(room);
             output.reserve_exact(more);
@@ -208,7 +210,9 @@ fn decode_zstd(mut data: &[u8], declared: u64) -> Result<Vec<u8>> {
             if u64_of(output.len().saturating_add(decoder.can_collect())) > declared {
                 return Err(CompressedErrorKind::TooLong { declared });
             }
-            decoder.collect_to_writer(&mut output).map_err(|_| corrupt)?;
+            decoder
+                .collect_to_writer(&mut output)
+                .map_err(|_| corrupt)?;
         }
     }
     finish(output, declared)
@@ -295,10 +299,7 @@ mod tests {
         section.extend(zlib(&content));
         assert_eq!(decompress_gnu(&section).unwrap().content, content);
         for bad in [&b"ZLIB\0\0\0\0"[..], b"ZSTD\0\0\0\0\0\0\0\0", b""] {
-            assert_eq!(
-                decompress_gnu(bad),
-                Err(CompressedErrorKind::Header.into())
-            );
+            assert_eq!(decompress_gnu(bad), Err(CompressedErrorKind::Header.into()));
         }
     }
 
@@ -310,7 +311,11 @@ mod tests {
             assert_eq!(run(method, 3000, &data).unwrap(), content);
         }
         // A Zstandard frame to be skipped.
-        let skip = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3][..], &zstd(&content)].concat();
+        let skip = [
+            &[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3][..],
+            &zstd(&content),
+        ]
+        .concat();
         assert_eq!(run(ZSTD, 3000, &skip).unwrap(), content);
         assert_eq!(
             run(ZSTD, 3000, &skip[..10]),
@@ -363,5 +368,60 @@ mod tests {
         assert_eq!(short, Err(CompressedErrorKind::Header.into()));
         let short = decompress(&[1; 11], false, Endian::Little);
         assert_eq!(short, Err(CompressedErrorKind::Header.into()));
+    }
+    #[test]
+    fn what_objcopy_makes() {
+        use crate::elf::raw::{Header, name_at};
+        use std::process::Command;
+
+        let dir = tempfile::tempdir().unwrap();
+        let run = |tool: &str, arguments: &[&str]| {
+            let command = Command::new(tool)
+                .args(arguments)
+                .current_dir(&dir)
+                .output();
+            command.is_ok_and(|output| output.status.success())
+        };
+        // Debug sections of a name, decompressed where they are not plain.
+        let read = |file: &str| {
+            let bytes = std::fs::read(dir.path().join(file)).unwrap();
+            let header = Header::parse(&bytes).unwrap();
+            let sections = header.sections(&bytes);
+            let names = sections.need("file", header.names).unwrap();
+            let names = names.data(&bytes, "names").unwrap();
+            let (_, section) = sections
+                .iter()
+                .find(|(_, section)| {
+                    let name = name_at(names, section.name).unwrap();
+                    name == b".debug_x" || name == b".zdebug_x"
+                })
+                .unwrap();
+            let data = section.data(&bytes, "section").unwrap();
+            if section.flags & crate::elf::raw::shf::COMPRESSED != 0 {
+                let section = decompress(data, header.format.is_64, header.format.endian);
+                (section.unwrap().content, true)
+            } else if data.starts_with(b"ZLIB") {
+                (decompress_gnu(data).unwrap().content, true)
+            } else {
+                (data.to_vec(), false)
+            }
+        };
+        let text = ".section .debug_x,\"\",@progbits\n.set n, 0\n.rept 300000\n.byte (n * n >> 9) \
+                    & 255\n.set n, n + 1\n.endr\n";
+        std::fs::write(dir.path().join("x.s"), text).unwrap();
+        if !run("as", &["x.s", "-o", "plain.o"]) {
+            return;
+        }
+        let (plain, _) = read("plain.o");
+        assert_eq!(plain.len(), 300_000);
+        for tool in ["objcopy", "llvm-objcopy-22"] {
+            for method in ["zlib", "zlib-gnu", "zstd"] {
+                let option = format!("--compress-debug-sections={method}");
+                // Not every version knows every method.
+                if run(tool, &[&option, "plain.o", "out.o"]) {
+                    assert_eq!(read("out.o"), (plain.clone(), true), "{tool} {method}");
+                }
+            }
+        }
     }
 }

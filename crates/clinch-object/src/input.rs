@@ -29,6 +29,13 @@ pub struct OpenError {
     pub source: io::Error,
 }
 
+impl OpenError {
+    /// What the operating system said, without the error's number.
+    pub fn reason(&self) -> String {
+        Reason(&self.source).to_string()
+    }
+}
+
 /// Prints the reason the way other tools do, without the error's number.
 struct Reason<'a>(&'a io::Error);
 

@@ -326,7 +326,10 @@ const SCRIPT_WORDS: &[&str] = &[
 
 fn text_kind(bytes: &[u8]) -> FileKind {
     let window = bytes.get(..1024).unwrap_or(bytes);
-    if window.iter().any(|&byte| byte < 0x20 && !byte.is_ascii_whitespace()) {
+    if window
+        .iter()
+        .any(|&byte| byte < 0x20 && !byte.is_ascii_whitespace())
+    {
         return FileKind::Unknown;
     }
     if bytes.starts_with(b"--- !tapi") {
@@ -507,7 +510,11 @@ mod tests {
             "/* umlaut \u{e4} */ SEARCH_DIR(\"/lib\")",
         ];
         for text in yes {
-            assert_eq!(FileKind::of(text.as_bytes()), FileKind::LinkerScript, "{text}");
+            assert_eq!(
+                FileKind::of(text.as_bytes()),
+                FileKind::LinkerScript,
+                "{text}"
+            );
         }
         let no = [
             "INPUTS(-lfoo)",

@@ -159,7 +159,9 @@ impl<'a> Parser<'a> {
                 }
                 TokenKind::Word("SEARCH_DIR") => {
                     let names = self.names()?;
-                    script.search_dirs.extend(names.into_iter().map(str::to_owned));
+                    script
+                        .search_dirs
+                        .extend(names.into_iter().map(str::to_owned));
                 }
                 TokenKind::Word(command) => {
                     let kind = ScriptErrorKind::Command(command.to_owned());
@@ -285,7 +287,9 @@ impl<'a> Parser<'a> {
 /// An error at a byte of the text.
 fn place(text: &str, at: usize, kind: ScriptErrorKind) -> ScriptError {
     let before = text.get(..at).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline.saturating_add(1));
+    let line_start = before
+        .rfind('\n')
+        .map_or(0, |newline| newline.saturating_add(1));
     ScriptError {
         line: before.matches('\n').count().saturating_add(1),
         column: before.len().saturating_sub(line_start).saturating_add(1),
@@ -295,10 +299,7 @@ fn place(text: &str, at: usize, kind: ScriptErrorKind) -> ScriptError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        reason = "a test may panic"
-    )]
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
 
     fn inputs(text: &str) -> Vec<String> {
@@ -318,7 +319,9 @@ mod tests {
     }
 
     fn message(text: &str) -> String {
-        parse_library_script(text.as_bytes()).unwrap_err().to_string()
+        parse_library_script(text.as_bytes())
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -352,7 +355,14 @@ mod tests {
         let script = parse_library_script(text.as_bytes()).unwrap();
         assert_eq!(script.search_dirs, ["=/usr/lib", "/opt/x"]);
         assert_eq!(script.output_format.as_deref(), Some("a"));
-        assert_eq!(script.inputs.iter().filter(|input| input.name == "-lq").count(), 1);
+        assert_eq!(
+            script
+                .inputs
+                .iter()
+                .filter(|input| input.name == "-lq")
+                .count(),
+            1
+        );
     }
 
     #[test]
@@ -365,10 +375,19 @@ mod tests {
                 "INPUT(a",
                 "1:8: expected a file name or ')', found the end of the script".into(),
             ),
-            ("INPUT(a;)", "1:8: expected a file name or ')', found ';'".into()),
-            ("INPUT((a))", "1:7: expected a file name or ')', found '('".into()),
+            (
+                "INPUT(a;)",
+                "1:8: expected a file name or ')', found ';'".into(),
+            ),
+            (
+                "INPUT((a))",
+                "1:7: expected a file name or ')', found '('".into(),
+            ),
             ("INPUT(-l)", "1:7: expected a file name, found '-l'".into()),
-            ("INPUT(\"\")", "1:7: expected a file name, found \"\"".into()),
+            (
+                "INPUT(\"\")",
+                "1:7: expected a file name, found \"\"".into(),
+            ),
             ("\n/* open", "2:1: unterminated comment".into()),
             ("INPUT(\n\"a)", "2:1: unterminated quoted name".into()),
             (

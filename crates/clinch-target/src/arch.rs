@@ -80,6 +80,8 @@ pub struct ElfArch {
     pub relocation: fn(u32) -> ElfRelocation,
     /// The name of a relocation number, such as `R_X86_64_PC32`.
     pub relocation_name: fn(u32) -> Option<&'static str>,
+    /// Whether a dynamic linker writes the address of a symbol for a relocation number.
+    pub is_dynamic_address: fn(u32) -> bool,
     /// For records without addend: the addend that stands at the place.
     pub implicit_addend: fn(EdgeKind, &[u8]) -> i64,
     /// Section type of unwind information besides `SHT_PROGBITS`, 0 for none.

@@ -1,4 +1,4 @@
-//! The text form of a graph: [`print`] writes it, [`parse`] reads it. Tests are written in it,
+//! The text form of a graph: [`print()`] writes it, [`parse()`] reads it. Tests are written in it,
 //! so this page is its manual.
 //!
 //! # By example
@@ -40,8 +40,8 @@
 //!
 //! Ids are spelled as `Display` prints them: `c1`, `s1`, `b1`, `$1`, each kind counted on its
 //! own, from 1. In a text they may have gaps and stand in any order, and may be used before they
-//! are defined; [`parse`] makes the entities in the order of their ids and numbers them from 1
-//! without gaps. [`print`] numbers what exists without gaps too, so that a text that was printed
+//! are defined; [`parse()`] makes the entities in the order of their ids and numbers them from 1
+//! without gaps. [`print()`] numbers what exists without gaps too, so that a text that was printed
 //! is printed the same again after parsing, whatever holes the graph had.
 //!
 //! # Statements
@@ -80,7 +80,7 @@
 //! Groups, sections with their blocks, symbols, associations, in this order and each in id
 //! order; what has its default is left out, except a block's size and alignment. Edges keep
 //! their order. Content is printed as strings, one a line, where it looks like them (not in
-//! executable sections: see [`print`]'s source for the rule), else as up to 32 bytes a line.
+//! executable sections: see [`print()`]'s source for the rule), else as up to 32 bytes a line.
 //!
 //! Not in the text: inputs and provenance, and whether content and edges are an input's or the
 //! graph's own. A reference to what does not exist, which only an unsound graph has, is printed

@@ -154,7 +154,7 @@ impl Printer<'_> {
             Some(comdat) => write!(self.out, " comdat c?{}", comdat.raw())?,
             None => {}
         }
-        if let Some(ordinal) = self.graph.ordinals.get(&id) {
+        if let Some(ordinal) = self.graph.explicit_ordinal(id) {
             write!(self.out, " ordinal {ordinal}")?;
         }
         self.out.write_char('\n')?;

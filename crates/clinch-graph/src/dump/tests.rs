@@ -354,7 +354,7 @@ fn errors_name_their_place() {
         (
             block,
             "edge +1 Delta32 $1\nsymbol $1 \"x\" external",
-            "5:1: offset 0x1 is not inside block b1, or not behind the one before it",
+            "5:1: 4 bytes that the edge at offset 0x1 writes are not inside block b1",
         ),
         (
             block,
@@ -469,7 +469,7 @@ fn damaged_texts_do_not_panic() {
         }
     }
     for position in 0..EVERYTHING.len() {
-        for with in [b' ', b'"', b'\\', b'9', b'\n', b'+', b'x'] {
+        for with in [b' ', b'"', b'9'] {
             let mut text = EVERYTHING.as_bytes().to_vec();
             text[position] = with;
             if let Ok(text) = String::from_utf8(text)

@@ -8,7 +8,7 @@
 //! refused ([`EditError::Stale`]).
 //!
 //! How it works: the operations are the ones every pass uses, applied in the order they were
-//! staged. Before each, what it may touch is saved ([`undo`]). Afterwards everything touched is
+//! staged. Before each, what it may touch is saved (`undo.rs`). Afterwards everything touched is
 //! verified, and what may hang on it. When an operation or the verifier refuses, the saved state
 //! is put back: no name, no byte and no id of the edit stays behind. The cost is in proportion
 //! to what the edit touches; only removing symbols looks at the edges of the whole graph, and

@@ -122,7 +122,10 @@ impl Undo {
             Op::WriteContent { block, .. } => self.block_content(graph, block),
             Op::SetContent { block, .. } | Op::SetZeroFillSize { block, .. } => {
                 self.block_content(graph, block);
-                self.resized.insert(block);
+                // An id that does not exist may be huge, and the operation is refused anyway.
+                if graph.has_block(block) {
+                    self.resized.insert(block);
+                }
             }
             Op::SetEdges { block, .. } | Op::AddEdge { block, .. } => {
                 self.block_edges(graph, block);
@@ -143,7 +146,9 @@ impl Undo {
             }
             Op::RemoveSymbol(symbol) => {
                 self.symbol(graph, symbol);
-                self.removed.insert(symbol);
+                if graph.check_symbol(symbol).is_ok() {
+                    self.removed.insert(symbol);
+                }
             }
             Op::MakeExternal(symbol)
             | Op::MakeAbsolute { symbol, .. }

@@ -241,7 +241,12 @@ impl LinkGraph {
             let end = first + u64::from(self.edge_width(edge.kind));
             let split = offsets.get(offsets.partition_point(|&offset| offset <= first));
             if let Some(&offset) = split.filter(|&&offset| offset < end) {
-                return Err(GraphError::BadOffset { block, offset });
+                let place = edge.offset;
+                return Err(GraphError::EdgeCut {
+                    block,
+                    offset,
+                    place,
+                });
             }
         }
 

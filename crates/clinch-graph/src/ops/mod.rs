@@ -2,8 +2,8 @@
 //! removing leaves a hole. Operations that would leave the graph unsound answer an error and
 //! change nothing.
 //!
-//! Here is how entities are made and what the operations share; [`section`], [`block`] (with
-//! edges) and [`symbol`] change what exists.
+//! Here is how entities are made and what the operations share; `section.rs`, `block.rs` (with
+//! edges) and `symbol.rs` change what exists.
 
 use crate::block::{BlockFlags, BlockRecord, NewBlock, NewContent};
 use crate::comdat::Comdat;
@@ -79,6 +79,28 @@ pub enum GraphError {
         offset: u32,
         /// The kind's number.
         kind: u8,
+    },
+    /// What an edge writes is not all inside the block.
+    #[error(
+        "{width} bytes that the edge at offset {offset:#x} writes are not inside block {block}"
+    )]
+    EdgeOutsideBlock {
+        /// The block.
+        block: BlockId,
+        /// The edge's offset.
+        offset: u32,
+        /// How many bytes it writes.
+        width: u8,
+    },
+    /// A block would be split inside what an edge writes.
+    #[error("offset {offset:#x} of block {block} cuts what the edge at offset {place:#x} writes")]
+    EdgeCut {
+        /// The block.
+        block: BlockId,
+        /// Where it would be split.
+        offset: u64,
+        /// The edge's offset.
+        place: u32,
     },
     /// An edge writes where there is no content.
     #[error("edge at offset {offset:#x} writes into zero-fill block {block}")]
@@ -412,9 +434,10 @@ impl LinkGraph {
             });
         }
         if u64::from(edge.offset) + u64::from(width) > self.block_size(block) {
-            return Err(GraphError::BadOffset {
+            return Err(GraphError::EdgeOutsideBlock {
                 block,
-                offset: u64::from(edge.offset),
+                offset: edge.offset,
+                width,
             });
         }
         Ok(())

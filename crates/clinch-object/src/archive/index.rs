@@ -194,9 +194,7 @@ impl<'a> IndexEntries<'a> {
         };
         let mut name_offset = self.next_name;
         if index.has_pairs {
-            name_offset = index
-                .strings_start
-                .saturating_add(usize_of_u64(member));
+            name_offset = index.strings_start.saturating_add(usize_of_u64(member));
             member = self.number().unwrap_or(0);
         }
         let name = index
@@ -315,9 +313,7 @@ impl IndexTable {
                 .is_some_and(|entry| name_of(names, entry) == name)
         };
         let number = *self.table.find(hash, same)?;
-        self.entries
-            .get(usize_of(number))
-            .map(|entry| entry.member)
+        self.entries.get(usize_of(number)).map(|entry| entry.member)
     }
 
     /// How many names there are, each counted once.

@@ -380,9 +380,10 @@ pub fn member_path(archive: &Path, name: &[u8]) -> PathBuf {
     let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
     #[cfg(not(unix))]
     let name: String = String::from_utf8_lossy(name).into_owned();
-    archive
-        .parent()
-        .map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name))
+    match archive.parent() {
+        Some(folder) => folder.join(name),
+        None => PathBuf::from(name),
+    }
 }
 
 /// Members begin at even offsets.

@@ -17,6 +17,9 @@ pub(super) static ELF: ElfArch = ElfArch {
     is_64: true,
     relocation: relocation_meaning,
     relocation_name,
+    is_dynamic_address: |number| {
+        matches!(number, relocation::R_X86_64_64 | relocation::R_X86_64_GLOB_DAT)
+    },
     implicit_addend,
     // SHT_X86_64_UNWIND.
     unwind_section_type: 0x7000_0001,

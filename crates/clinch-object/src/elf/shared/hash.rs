@@ -78,7 +78,12 @@ impl Gnu {
     fn parse(format: Format, bytes: &[u8], table: &Range<usize>) -> Option<Self> {
         let start = part(bytes, table);
         let (n_buckets, n_filter) = (format.u32(start, 0)?, format.u32(start, 8)?);
-        let filter = array(table, table.start.checked_add(16)?, n_filter, format.word_size())?;
+        let filter = array(
+            table,
+            table.start.checked_add(16)?,
+            n_filter,
+            format.word_size(),
+        )?;
         let buckets = array(table, filter.end, n_buckets, 4)?;
         Some(Self {
             first: format.u32(start, 4)?,

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use clinch_graph::index::int::{u64_of, usize_of};
 use hash::{Cursor, SymbolHash};
 use std::ops::Range;
-use tables::{Tables, dynamic_entries, dt};
+use tables::{Tables, dt, dynamic_entries};
 use version::{VersionIndex, Versions};
 
 type Result<T> = std::result::Result<T, ReadError>;
@@ -374,7 +374,9 @@ impl SharedObject {
 
     /// The names of the versions that the library defines, without its base version.
     pub fn defined_versions(&self) -> impl Iterator<Item = &[u8]> {
-        self.versions.defined().map(|range| part(&self.bytes, range))
+        self.versions
+            .defined()
+            .map(|range| part(&self.bytes, range))
     }
 
     #[inline]
@@ -414,15 +416,13 @@ impl SharedObject {
             let kind = ReadErrorKind::Version("table ends before the last symbol");
             ReadError::new(u64_of(table.start), kind)
         })?;
-        self.versions
-            .get(&self.bytes, number)
-            .ok_or_else(|| {
-                let kind = ReadErrorKind::NoVersion {
-                    symbol: index,
-                    version: number.number(),
-                };
-                ReadError::new(u64_of(table.start), kind)
-            })
+        self.versions.get(&self.bytes, number).ok_or_else(|| {
+            let kind = ReadErrorKind::NoVersion {
+                symbol: index,
+                version: number.number(),
+            };
+            ReadError::new(u64_of(table.start), kind)
+        })
     }
 
     fn symbols_error(&self, kind: ReadErrorKind) -> ReadError {

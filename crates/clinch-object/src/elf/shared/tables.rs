@@ -140,7 +140,10 @@ impl Tables {
         }
         let count = tables.symbols.len() / header.format.symbol_size();
         tables.n_symbols = u32::try_from(count).map_err(|_| {
-            ReadError::new(symbols.offset, ReadErrorKind::TooLarge("dynamic symbol table"))
+            ReadError::new(
+                symbols.offset,
+                ReadErrorKind::TooLarge("dynamic symbol table"),
+            )
         })?;
         Ok(Some(tables))
     }
@@ -159,9 +162,10 @@ impl Tables {
         let (mut verdef, mut n_verdef, mut verneed, mut n_verneed) = (None, 0, None, 0);
         let mut tables = Self::default();
         for (tag, value) in dynamic_entries(format, part(bytes, &dynamic)) {
-            let place = || at_address(bytes, segments, value).ok_or_else(|| {
-                bad("an address in it is in no loaded segment")
-            });
+            let place = || {
+                at_address(bytes, segments, value)
+                    .ok_or_else(|| bad("an address in it is in no loaded segment"))
+            };
             match tag {
                 dt::STRTAB => strings = Some(place()?),
                 dt::STRSZ => string_size = value,
@@ -181,9 +185,8 @@ impl Tables {
             .ok_or_else(|| bad("its string table extends past its segment"))?;
         tables.dynamic_strings = tables.strings.clone();
         tables.dynamic = dynamic;
-        let records = |range: Option<Range<usize>>, count| {
-            range.map(|range| Records { range, count })
-        };
+        let records =
+            |range: Option<Range<usize>>, count| range.map(|range| Records { range, count });
         tables.verdef = records(verdef, n_verdef);
         tables.verneed = records(verneed, n_verneed);
         // The dynamic section does not say how many symbols there are; a hash table does.
@@ -218,10 +221,7 @@ fn at_address(bytes: &[u8], segments: &[Segment], address: u64) -> Option<Range<
 }
 
 /// Tags and values up to `DT_NULL` or the end.
-pub(super) fn dynamic_entries(
-    format: Format,
-    dynamic: &[u8],
-) -> impl Iterator<Item = (u64, u64)> {
+pub(super) fn dynamic_entries(format: Format, dynamic: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let word = format.word_size();
     dynamic
         .chunks_exact(word * 2)

@@ -92,7 +92,8 @@ impl Versions {
                 file: None,
                 is_base,
             };
-            self.set(number, version).ok_or_else(|| reader.error("number out of range"))?;
+            self.set(number, version)
+                .ok_or_else(|| reader.error("number out of range"))?;
             let next = reader.follow(place, place + 16)?;
             if next == place {
                 break;
@@ -120,7 +121,8 @@ impl Versions {
                     file: Some(file.clone()),
                     is_base: false,
                 };
-                self.set(number, version).ok_or_else(|| reader.error("number out of range"))?;
+                self.set(number, version)
+                    .ok_or_else(|| reader.error("number out of range"))?;
                 let next = reader.follow(aux, aux + 12)?;
                 if next == aux {
                     break;

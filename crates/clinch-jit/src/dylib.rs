@@ -1,0 +1,307 @@
+//! A dylib: objects, archives and libraries that are linked together into this process, in one
+//! step or in several.
+
+use crate::archives::Archives;
+use crate::closure;
+use crate::error::{LinkError, LinkErrors, MemoryError};
+use crate::context::{Context, Runtime, lock};
+use crate::link::{Job, Times, link};
+use crate::linker_defined;
+use crate::memory::MemoryManager;
+use crate::passes::Passes;
+use crate::process::Library;
+use crate::resolver::Resolver;
+use crate::runtime::exit::{self, ProgramArguments};
+use crate::runtime::init;
+use bytes::Bytes;
+use clinch_graph::{InputName, LinkGraph, Workers};
+use clinch_target::Arch;
+use std::sync::{Arc, Mutex};
+
+/// What a dylib does by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DylibOptions {
+    /// Link every object that was added, as static linkers do; else only those that are needed.
+    pub link_all: bool,
+    /// Use the process's own symbols.
+    pub process_symbols: bool,
+    /// Open the libraries that compiler drivers link without being asked, when something is
+    /// missing.
+    pub default_libraries: bool,
+    /// Give what is found nowhere the address 0.
+    pub phony_externals: bool,
+    /// Prepare for running: unwind tables, thread-local storage, initializers.
+    pub execute: bool,
+}
+
+impl Default for DylibOptions {
+    fn default() -> Self {
+        Self {
+            link_all: true,
+            process_symbols: true,
+            default_libraries: true,
+            phony_externals: false,
+            execute: true,
+        }
+    }
+}
+
+/// Objects, archives and libraries that are linked together.
+#[derive(Debug)]
+pub struct Dylib {
+    name: String,
+    arch: &'static Arch,
+    options: DylibOptions,
+    memory: Arc<dyn MemoryManager>,
+    workers: Arc<Workers>,
+    inputs: Inputs,
+    archives: Archives,
+    fallback: Archives,
+    n_libraries: usize,
+    resolver: Arc<Resolver>,
+    runtime: Arc<Mutex<Runtime>>,
+    times: Times,
+}
+
+/// The objects of a dylib.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    objects: Vec<(InputName, Bytes, bool)>,
+}
+
+impl Inputs {
+    /// Objects that no link has taken yet, with their numbers.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (usize, (InputName, Bytes))> + '_ {
+        self.objects
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, _, linked))| !linked)
+            .map(|(number, (name, bytes, _))| (number, (name.clone(), bytes.clone())))
+    }
+}
+
+impl Dylib {
+    /// A dylib without objects.
+    pub fn new(
+        name: &str,
+        arch: &'static Arch,
+        options: DylibOptions,
+        memory: Arc<dyn MemoryManager>,
+        workers: Arc<Workers>,
+    ) -> Self {
+        let resolver = Resolver {
+            process: options.process_symbols,
+            fallback: options.default_libraries,
+            phony: options.phony_externals,
+            ..Resolver::default()
+        };
+        Self {
+            name: name.to_owned(),
+            arch,
+            options,
+            memory,
+            workers,
+            inputs: Inputs::default(),
+            archives: Archives::default(),
+            fallback: Archives::default(),
+            n_libraries: 0,
+            resolver: Arc::new(resolver),
+            runtime: Arc::default(),
+            times: Times::new(),
+        }
+    }
+
+    /// Adds a relocatable object.
+    pub fn add_object(&mut self, name: InputName, bytes: Bytes) {
+        self.inputs.objects.push((name, bytes, false));
+    }
+
+    /// Adds an archive, whose members are linked when something needs them.
+    ///
+    /// # Errors
+    /// Not an archive.
+    pub fn add_archive(&mut self, path: &str, bytes: Bytes) -> Result<(), LinkError> {
+        self.n_libraries += 1;
+        self.archives.add(path, bytes, self.n_libraries)
+    }
+
+    /// Adds an archive that is searched only for what is found nowhere else.
+    ///
+    /// # Errors
+    /// Not an archive.
+    pub fn add_fallback_archive(&mut self, path: &str, bytes: Bytes) -> Result<(), LinkError> {
+        self.fallback.add(path, bytes, usize::MAX)
+    }
+
+    /// Adds all members of the archives that were added so far as objects.
+    ///
+    /// # Errors
+    /// An archive that cannot be read.
+    pub fn load_archives(&mut self) -> Result<(), LinkError> {
+        for (name, bytes) in self.archives.take_all()? {
+            self.add_object(name, bytes);
+        }
+        Ok(())
+    }
+
+    /// Adds an opened shared library.
+    pub fn add_library(&mut self, library: Library) {
+        self.n_libraries += 1;
+        let position = self.n_libraries;
+        if let Some(resolver) = Arc::get_mut(&mut self.resolver) {
+            resolver.libraries.push((position, library));
+        }
+    }
+
+    /// Gives a name a fixed address.
+    pub fn define(&mut self, name: &str, address: u64) {
+        if let Some(resolver) = Arc::get_mut(&mut self.resolver) {
+            resolver.absolutes.insert(name.as_bytes().to_vec(), address);
+        }
+    }
+
+    /// How long each step took so far.
+    pub fn times(&self) -> &Times {
+        &self.times
+    }
+
+    /// Links what was added and not linked yet, with passes of the caller's: all objects, or those
+    /// that define one of `wanted` and what they need.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the inputs or their combination, in a fixed order.
+    pub fn link(&mut self, wanted: &[&str], passes: Passes) -> Result<(), LinkErrors> {
+        let graph = LinkGraph::new(&self.name, &self.arch.graph);
+        let wanted: Vec<&[u8]> = wanted.iter().map(|name| name.as_bytes()).collect();
+        self.times = Times::new();
+        let resolver = Arc::clone(&self.resolver);
+        let mut search = Search {
+            arch: self.arch,
+            archives: &mut self.archives,
+            fallback: &mut self.fallback,
+            resolver: &resolver,
+            wide: self.options.default_libraries,
+        };
+        let closed = closure::close(
+            graph,
+            &self.workers,
+            &self.inputs,
+            &mut search,
+            &wanted,
+            self.options.link_all,
+        )?;
+        for number in &closed.objects {
+            self.inputs.objects[*number].2 = true;
+        }
+        self.times.step("read and resolve");
+
+        let outcome: Arc<Mutex<Option<Result<Times, LinkErrors>>>> = Arc::default();
+        let context = Context {
+            resolver: Arc::clone(&self.resolver),
+            runtime: Arc::clone(&self.runtime),
+            arch: self.arch,
+            execute: self.options.execute,
+            block: Mutex::default(),
+            outcome: Arc::clone(&outcome),
+        };
+        let job = Job {
+            graph: closed.graph,
+            arch: self.arch,
+            names: closed.names,
+            resolution: closed.resolution,
+            roots: closed.roots,
+            passes,
+            memory: Arc::clone(&self.memory),
+            workers: Arc::clone(&self.workers),
+            times: std::mem::take(&mut self.times),
+        };
+        link(job, Arc::new(context));
+        match lock(&outcome).take() {
+            Some(Ok(times)) => {
+                self.times = times;
+                Ok(())
+            }
+            Some(Err(errors)) => Err(errors),
+            None => Err(MemoryError::Runtime("the link did not end".to_owned()).into()),
+        }
+    }
+
+    /// The address of a symbol that was linked.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.resolver.linked(name.as_bytes())
+    }
+
+    /// Runs the initializers of what was linked since the last call, and registers finalizers to
+    /// run when the process exits.
+    ///
+    /// # Safety
+    /// Runs code of the inputs, which must be fit to run in this process.
+    #[expect(unsafe_code, reason = "runs linked code")]
+    pub unsafe fn initialize(&self, arguments: &ProgramArguments) {
+        let (initializers, finalizers) = {
+            let mut runtime = lock(&self.runtime);
+            (
+                std::mem::take(&mut runtime.initializers),
+                std::mem::take(&mut runtime.finalizers),
+            )
+        };
+        exit::finalize_at_exit(finalizers);
+        // SAFETY: the caller's promise; the arrays are in finalized memory.
+        unsafe { init::run(&initializers, arguments.arguments()) };
+    }
+
+    /// Gives back everything the process holds for the dylib: handlers are run, unwind tables
+    /// forgotten, memory released.
+    ///
+    /// # Errors
+    /// What the system says when memory is given back.
+    ///
+    /// # Safety
+    /// No code of the dylib may be running, and nobody may use its addresses afterwards.
+    #[expect(unsafe_code, reason = "takes linked code away")]
+    pub unsafe fn unload(self) -> Result<(), MemoryError> {
+        if let Some(handle) = self.address("__dso_handle") {
+            // SAFETY: the caller's promise; the code is still there.
+            unsafe { exit::run_handlers(handle) };
+        }
+        let mut runtime = lock(&self.runtime);
+        runtime.frames.clear();
+        runtime.blocks.clear();
+        for allocation in std::mem::take(&mut runtime.allocations) {
+            self.memory.deallocate(allocation)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a closure finds members of archives.
+pub(crate) struct Search<'a> {
+    pub(crate) arch: &'static Arch,
+    archives: &'a mut Archives,
+    fallback: &'a mut Archives,
+    resolver: &'a Resolver,
+    wide: bool,
+}
+
+impl Search<'_> {
+    /// The archive member to link for a name that no object defines.
+    pub(crate) fn member(&mut self, name: &[u8]) -> Result<Option<closure::Member>, LinkError> {
+        if let Some(position) = self.archives.position_of(self.arch, name)? {
+            if self.resolver.knows_before(name, position) {
+                return Ok(None);
+            }
+            return self.archives.take(name);
+        }
+        if !self.wide
+            || linker_defined::is_linker_defined(name)
+            || self.resolver.knows_before(name, usize::MAX)
+            || self.resolver.shared(name, false).is_some()
+        {
+            return Ok(None);
+        }
+        match self.fallback.position_of(self.arch, name)? {
+            Some(_) => self.fallback.take(name),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Files and libraries by name: what a path or `-l` stands for, and adding it to a dylib.
+
+use crate::dylib::Dylib;
+use crate::error::LinkError;
+use crate::process::Library;
+use clinch_graph::InputName;
+use clinch_object::script::{ScriptInput, ScriptInputKind, parse_library_script};
+use clinch_object::{FileBytes, FileKind};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Where libraries are looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Folders that the user named, in order.
+    pub folders: Vec<PathBuf>,
+    /// Whether to look in the system's folders as well.
+    pub system: bool,
+}
+
+/// The system's folders, in the order in which linkers search them.
+const SYSTEM_FOLDERS: [&str; 7] = [
+    "/usr/local/lib",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+];
+
+/// How deep scripts may name scripts.
+const MAX_DEPTH: usize = 8;
+
+impl Search {
+    /// The file that `-lNAME` stands for: in each folder a shared library, then an archive.
+    /// `:NAME` is a file of that name.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        let names: Vec<String> = match name.strip_prefix(':') {
+            Some(file) => vec![file.to_owned()],
+            None => vec![format!("lib{name}.so"), format!("lib{name}.a")],
+        };
+        self.all_folders()
+            .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+            .find(|path| path.is_file())
+    }
+
+    /// The folders to search, in order.
+    pub fn all_folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let system = if self.system { &SYSTEM_FOLDERS[..] } else { &[] };
+        self.folders.iter().cloned().chain(system.iter().map(PathBuf::from))
+    }
+
+    /// Adds what `-lNAME` stands for.
+    ///
+    /// # Errors
+    /// There is no such library, or it cannot be used.
+    pub fn add_library(&self, dylib: &mut Dylib, name: &str) -> Result<(), LinkError> {
+        match self.find(name) {
+            Some(path) => self.add_file(dylib, &path),
+            // A library may be installed without the link that development packages bring.
+            None if self.system => {
+                let soname = format!("lib{name}.so");
+                let library = Library::open(OsStr::new(&soname)).map_err(|_| LinkError::File {
+                    path: format!("-l{name}"),
+                    why: "library not found".to_owned(),
+                })?;
+                dylib.add_library(library);
+                Ok(())
+            }
+            None => Err(LinkError::File {
+                path: format!("-l{name}"),
+                why: "library not found".to_owned(),
+            }),
+        }
+    }
+
+    /// Adds a file, whatever it is: an object, an archive, a shared library or a script that
+    /// stands for libraries.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is nothing that can be linked.
+    pub fn add_file(&self, dylib: &mut Dylib, path: &Path) -> Result<(), LinkError> {
+        self.add_at_depth(dylib, path, 0)
+    }
+
+    fn add_at_depth(
+        &self,
+        dylib: &mut Dylib,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), LinkError> {
+        let text = path.display().to_string();
+        let fail = |why: String| LinkError::File { path: text.clone(), why };
+        let bytes = FileBytes::open(path).map_err(|error| fail(error.reason()))?;
+        match FileKind::of(&bytes) {
+            FileKind::ElfRelocatable => {
+                dylib.add_object(InputName::file(&text), bytes);
+                Ok(())
+            }
+            FileKind::Archive | FileKind::ThinArchive => dylib.add_archive(&text, bytes),
+            FileKind::ElfShared => {
+                // The dynamic linker searches its own folders for a name without a slash.
+                let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+                dylib.add_library(Library::open(full.as_os_str()).map_err(fail)?);
+                Ok(())
+            }
+            FileKind::LinkerScript if depth < MAX_DEPTH => {
+                let script = parse_library_script(&bytes).map_err(|error| fail(error.to_string()))?;
+                for input in &script.inputs {
+                    self.add_script_input(dylib, path, input, depth + 1)?;
+                }
+                Ok(())
+            }
+            FileKind::LinkerScript => Err(fail("linker scripts name one another".to_owned())),
+            kind => Err(fail(format!("cannot link this kind of file: {}", kind.describe()))),
+        }
+    }
+
+    fn add_script_input(
+        &self,
+        dylib: &mut Dylib,
+        script: &Path,
+        input: &ScriptInput,
+        depth: usize,
+    ) -> Result<(), LinkError> {
+        let found = match input.kind {
+            ScriptInputKind::Library => self.find(&input.name),
+            ScriptInputKind::Path => {
+                let name = Path::new(input.name.trim_start_matches('='));
+                let beside = script.parent().map(|folder| folder.join(name));
+                std::iter::once(name.to_owned())
+                    .chain(beside)
+                    .chain(self.all_folders().map(|folder| folder.join(name)))
+                    .find(|path| path.is_file())
+            }
+        };
+        match found {
+            Some(path) => self.add_at_depth(dylib, &path, depth),
+            None if input.as_needed => Ok(()),
+            None => Err(LinkError::File {
+                path: script.display().to_string(),
+                why: format!("cannot find {}", input.name),
+            }),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The process we run in: its shared libraries and what they define.
+
+use clinch_graph::index::int::u64_of;
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+/// A shared library that was opened. It stays open: code linked against it may run until the
+/// process ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Library {
+    handle: usize,
+}
+
+/// What the dynamic linker says of a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProcessSymbol {
+    /// Its address; of a thread-local variable, the calling thread's.
+    pub address: u64,
+    /// Size in bytes, 0 when not known.
+    pub size: u64,
+    /// Whether it is data (not a function).
+    pub is_data: bool,
+}
+
+impl Library {
+    /// Opens a library by path or, without a slash, by the system's search.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub fn open(path: &OsStr) -> Result<Self, String> {
+        let name = CString::new(path.as_bytes()).map_err(|_| "zero byte in the name".to_owned())?;
+        // SAFETY: a valid string; running the library's initializers is what opening means.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        if handle.is_null() {
+            // SAFETY: `dlerror` answers null or a string that is valid until the next call on
+            // this thread; it is copied at once.
+            let text = unsafe {
+                let error = libc::dlerror();
+                (!error.is_null()).then(|| CStr::from_ptr(error).to_string_lossy().into_owned())
+            };
+            return Err(text.unwrap_or_else(|| "cannot be opened".to_owned()));
+        }
+        Ok(Self { handle: handle.expose_provenance() })
+    }
+
+    /// Looks a name up in the library and what it needs.
+    pub fn find(&self, name: &[u8]) -> Option<ProcessSymbol> {
+        look_up(std::ptr::with_exposed_provenance_mut(self.handle), name)
+    }
+}
+
+/// Looks a name up in everything the process has loaded.
+pub fn find(name: &[u8]) -> Option<ProcessSymbol> {
+    look_up(libc::RTLD_DEFAULT, name)
+}
+
+/// `name` may carry a version: `name@VERSION` or `name@@VERSION`.
+fn look_up(handle: *mut c_void, name: &[u8]) -> Option<ProcessSymbol> {
+    let (plain, version) = match name.iter().position(|&c| c == b'@') {
+        Some(at) if at > 0 => {
+            let version = &name[at + 1..];
+            (&name[..at], Some(version.strip_prefix(b"@").unwrap_or(version)))
+        }
+        _ => (name, None),
+    };
+    let symbol = CString::new(plain).ok()?;
+    let address = match version {
+        // SAFETY: valid strings and a handle from `dlopen`, or the default one.
+        None => unsafe { libc::dlsym(handle, symbol.as_ptr()) },
+        Some(version) => {
+            let version = CString::new(version).ok()?;
+            // SAFETY: as above.
+            unsafe { libc::dlvsym(handle, symbol.as_ptr(), version.as_ptr()) }
+        }
+    };
+    if address.is_null() {
+        return None;
+    }
+    let (size, is_data) = describe(address);
+    Some(ProcessSymbol { address: u64_of(address.expose_provenance()), size, is_data })
+}
+
+/// `Elf64_Sym`, as far as it matters here.
+#[repr(C)]
+struct ElfSymbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+unsafe extern "C" {
+    fn dladdr1(
+        address: *const c_void,
+        info: *mut libc::Dl_info,
+        extra: *mut *mut c_void,
+        flags: libc::c_int,
+    ) -> libc::c_int;
+}
+
+/// Size of what lies at an address, and whether it is data, by the symbol that starts there.
+fn describe(address: *const c_void) -> (u64, bool) {
+    const RTLD_DL_SYMENT: libc::c_int = 1;
+    const STT_OBJECT: u8 = 1;
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    let mut symbol: *mut c_void = std::ptr::null_mut();
+    // SAFETY: both out-parameters are valid; the function accepts any address.
+    let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut symbol, RTLD_DL_SYMENT) };
+    if found == 0 || symbol.is_null() {
+        return (0, false);
+    }
+    // SAFETY: the call succeeded, so `info` is filled and `symbol` points at an entry of the
+    // library's symbol table, which stays mapped.
+    let (start, symbol) = unsafe { (info.assume_init().dli_saddr, &*symbol.cast::<ElfSymbol>()) };
+    if start.cast_const() != address {
+        return (0, false);
+    }
+    (symbol.size, symbol.info & 15 == STT_OBJECT)
+}
+
+/// Every place in the loaded libraries that holds the address of a global variable: the dynamic
+/// relocations by symbol. Used to point them at a copy.
+pub mod bindings {
+    use clinch_graph::index::int::usize_of_u64;
+    use std::ffi::{c_int, c_void};
+
+    const DT_RELA: u64 = 7;
+    const DT_RELASZ: u64 = 8;
+    const PT_DYNAMIC: u32 = 2;
+    const PT_GNU_RELRO: u32 = 0x6474_e552;
+
+    /// `Elf64_Rela`.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Rela {
+        offset: u64,
+        info: u64,
+        addend: i64,
+    }
+
+    /// One loaded object: its relocations by symbol, and the range that is read-only after
+    /// relocation.
+    struct Object {
+        base: u64,
+        dynamic: u64,
+        relro: (u64, u64),
+    }
+
+    unsafe extern "C" fn collect(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the dynamic linker passes a filled record, and `data` is the vector that
+        // `rebind` passed, alive and not otherwise used during the walk.
+        let (info, objects) = unsafe { (&*info, &mut *data.cast::<Vec<Object>>()) };
+        let mut object = Object { base: info.dlpi_addr, dynamic: 0, relro: (0, 0) };
+        for n in 0..usize::from(info.dlpi_phnum) {
+            // SAFETY: the record's array has `dlpi_phnum` entries.
+            let header = unsafe { &*info.dlpi_phdr.add(n) };
+            let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
+            match header.p_type {
+                PT_DYNAMIC => object.dynamic = start,
+                PT_GNU_RELRO => object.relro = (start, start.wrapping_add(header.p_memsz)),
+                _ => {}
+            }
+        }
+        if object.dynamic != 0 {
+            objects.push(object);
+        }
+        0
+    }
+
+    /// Points every reference of the loaded libraries to the variable at `from` to its copy at
+    /// `to`: what the dynamic linker does for a program's copy of a library's variable. A
+    /// variable may have several names; they are told by the address that was bound.
+    /// `is_address` says whether a relocation number writes a symbol's address.
+    pub fn rebind(from: u64, to: u64, is_address: fn(u32) -> bool) {
+        let mut objects: Vec<Object> = Vec::new();
+        // SAFETY: `collect` expects the vector and does not keep it.
+        unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
+        for object in &objects {
+            rebind_object(object, from, to, is_address);
+        }
+    }
+
+    fn rebind_object(object: &Object, from: u64, to: u64, is_address: fn(u32) -> bool) {
+        let (mut table, mut size) = (0_u64, 0_u64);
+        let mut at = object.dynamic;
+        loop {
+            // SAFETY: the dynamic section is mapped and ends with a null tag.
+            let (tag, value) = unsafe { (read::<u64>(at), read::<u64>(at + 8)) };
+            match tag {
+                0 => break,
+                DT_RELA => table = value,
+                DT_RELASZ => size = value,
+                _ => {}
+            }
+            at += 16;
+        }
+        // The kernel's own object is not relocated by the dynamic linker: its addresses are
+        // offsets. It has no relocations either.
+        if table < object.base || size == 0 {
+            return;
+        }
+        for n in 0..size / 24 {
+            // SAFETY: the table has this size and is mapped for as long as the library is.
+            let rela = unsafe { read::<Rela>(table + n * 24) };
+            let kind = clinch_graph::index::int::low_u32(rela.info);
+            if !is_address(kind) {
+                continue;
+            }
+            let place = object.base.wrapping_add(rela.offset);
+            let bound = from.wrapping_add_signed(rela.addend);
+            // SAFETY: a relocated word of a loaded library is mapped and readable.
+            if unsafe { read::<u64>(place) } == bound {
+                write(object, place, to.wrapping_add_signed(rela.addend));
+            }
+        }
+    }
+
+    fn write(object: &Object, place: u64, value: u64) {
+        const PAGE: u64 = 4096;
+        let sealed = (object.relro.0..object.relro.1).contains(&place);
+        let page = place & !(PAGE - 1);
+        // A relocated word is aligned, so it lies in one page.
+        let protect = |bits| {
+            // SAFETY: changes what the page around one relocated word allows, for the time of
+            // one write, and back to what the dynamic linker had set.
+            unsafe { libc::mprotect(pointer(page), usize_of_u64(PAGE), bits) }
+        };
+        if sealed && protect(libc::PROT_READ | libc::PROT_WRITE) != 0 {
+            return;
+        }
+        // SAFETY: the place is a relocated word of a loaded library, writable now; it is the
+        // width of a pointer and aligned. The program is not running yet.
+        unsafe { pointer(place).cast::<u64>().write_volatile(value) };
+        if sealed {
+            protect(libc::PROT_READ);
+        }
+    }
+
+    fn pointer(address: u64) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(usize_of_u64(address))
+    }
+
+    /// Reads a value.
+    ///
+    /// # Safety
+    /// The address must hold a readable `T`.
+    unsafe fn read<T>(address: u64) -> T {
+        // SAFETY: the caller's promise; alignment is not assumed.
+        unsafe { pointer(address).cast::<T>().read_unaligned() }
+    }
+}

@@ -1,0 +1,176 @@
+//! Where names that a dylib's own objects do not define come from: absolute definitions, earlier
+//! links, shared libraries, the process.
+
+use crate::error::LinkError;
+use crate::link::{External, Finished, Found};
+use crate::process::{self, Library, ProcessSymbol};
+use crate::runtime::tls;
+use clinch_graph::index::map::Map;
+use clinch_graph::{LinkGraph, SymbolFlags, SymbolId};
+use clinch_link::tables::Reach;
+use std::ffi::OsStr;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// Libraries that are opened when a strong reference is found nowhere: what compiler drivers link
+/// without being asked.
+const FALLBACK_LIBRARIES: [&str; 3] = ["libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"];
+
+/// What is known outside the objects.
+#[derive(Debug, Default)]
+pub(crate) struct Resolver {
+    /// Names with given addresses.
+    pub(crate) absolutes: Map<Vec<u8>, u64>,
+    /// Opened libraries with their place among all libraries.
+    pub(crate) libraries: Vec<(usize, Library)>,
+    /// Whether the process's own symbols may be used.
+    pub(crate) process: bool,
+    /// Whether libraries that were not asked for may be opened.
+    pub(crate) fallback: bool,
+    /// Whether what is found nowhere has address 0.
+    pub(crate) phony: bool,
+    /// Earlier links of the dylib.
+    pub(crate) finished: RwLock<Vec<Finished>>,
+    pub(crate) cache: Mutex<Map<Vec<u8>, Option<ProcessSymbol>>>,
+    pub(crate) opened: Mutex<Option<Vec<Library>>>,
+}
+
+impl Resolver {
+    /// The address of a name that an earlier link defined.
+    pub(crate) fn linked(&self, name: &[u8]) -> Option<u64> {
+        let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
+        finished.iter().find_map(|link| {
+            let symbol = link.resolution.of_name(link.names.find(&link.graph, name)?)?;
+            let address = link.layout.symbol(symbol);
+            let defined = link.graph.symbol_flags(symbol).is_definition();
+            (defined && address != 0).then_some(address)
+        })
+    }
+
+    /// Whether a name is defined by what comes before the libraries at `position`.
+    pub(crate) fn knows_before(&self, name: &[u8], position: usize) -> bool {
+        self.absolutes.contains_key(name)
+            || self.linked(name).is_some()
+            || self
+                .libraries
+                .iter()
+                .any(|(at, library)| *at < position && library.find(name).is_some())
+    }
+
+    /// What a library or the process says of a name.
+    pub(crate) fn shared(&self, name: &[u8], weak: bool) -> Option<ProcessSymbol> {
+        if let Some(found) =
+            self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+            && (found.is_some() || weak)
+        {
+            return found;
+        }
+        let found = self
+            .libraries
+            .iter()
+            .find_map(|(_, library)| library.find(name))
+            .or_else(|| self.process.then(|| process::find(name)).flatten())
+            .or_else(|| (self.fallback && !weak).then(|| self.fallback(name)).flatten());
+        self.cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_vec(), found);
+        found
+    }
+
+    fn fallback(&self, name: &[u8]) -> Option<ProcessSymbol> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened
+            .get_or_insert_with(|| {
+                // One that is not installed has nothing to offer.
+                FALLBACK_LIBRARIES
+                    .iter()
+                    .filter_map(|name| Library::open(OsStr::new(name)).ok())
+                    .collect()
+            })
+            .iter()
+            .find_map(|library| library.find(name))
+    }
+
+    /// How code anywhere in `window` reaches an external symbol.
+    pub(crate) fn reach(
+        &self,
+        graph: &LinkGraph,
+        symbol: SymbolId,
+        window: Option<(u64, u64)>,
+    ) -> Reach {
+        let name = graph.symbol_name(symbol);
+        let flags = graph.symbol_flags(symbol);
+        let weak = flags.contains(SymbolFlags::WEAKLY_REFERENCED);
+        if flags.contains(SymbolFlags::TLS) {
+            return Reach::Near;
+        }
+        let (address, data) = match self.own(name) {
+            Some(address) => (address, None),
+            None => match self.shared(name, weak) {
+                Some(found) => (found.address, found.is_data.then_some(found.size)),
+                None if self.phony => (0, None),
+                // Undefined weak functions are called through a stub that holds 0, since 0 may
+                // be out of reach.
+                None => return Reach::Far,
+            },
+        };
+        if window.is_some_and(|window| reaches(window, address)) {
+            return Reach::Near;
+        }
+        match data {
+            Some(size) if size > 0 => Reach::FarData { size, align: copy_align(address) },
+            _ => Reach::Far,
+        }
+    }
+
+    fn own(&self, name: &[u8]) -> Option<u64> {
+        self.absolutes.get(name).copied().or_else(|| self.linked(name))
+    }
+
+    /// Answers a look-up.
+    pub(crate) fn find(&self, external: &External, weak: bool) -> Found {
+        if external.is_tls {
+            return self.find_thread_local(external, weak);
+        }
+        if let Some(address) = self.own(&external.name) {
+            return Ok(Some(address));
+        }
+        let found = self.shared(&external.name, weak).map(|found| found.address);
+        Ok(found.or(self.phony.then_some(0)))
+    }
+
+    fn find_thread_local(&self, external: &External, weak: bool) -> Found {
+        if self.shared(&external.name, weak).is_none() {
+            return Ok(self.phony.then_some(0));
+        }
+        // Each thread asks for its own address, so the cache is of no use.
+        let name = external.name.as_slice();
+        let find = || {
+            self.libraries
+                .iter()
+                .find_map(|(_, library)| library.find(name))
+                .or_else(|| process::find(name))
+                .map(|found| found.address)
+        };
+        match tls::fixed_offset(find) {
+            Some(offset) => Ok(Some(offset.cast_unsigned())),
+            None => Err(LinkError::ThreadLocal {
+                name: String::from_utf8_lossy(name).into_owned(),
+                why: "its library was opened after the process started, so it has no fixed \
+                      offset from the thread pointer",
+            }),
+        }
+    }
+}
+
+/// Whether a signed 32-bit distance leads from anywhere in the window to an address.
+fn reaches((start, end): (u64, u64), address: u64) -> bool {
+    const REACH: u64 = (1 << 31) - (1 << 16);
+    address.abs_diff(start) < REACH && address.abs_diff(end) < REACH
+}
+
+/// The alignment that a copy of data at an address needs: what the address has, up to a cache
+/// line.
+fn copy_align(address: u64) -> u64 {
+    1 << address.trailing_zeros().min(6)
+}

@@ -1,0 +1,130 @@
+//! Starting a program and what belongs to its end: `main`, handlers, finalizers.
+
+use super::init::{self, Arguments, Array};
+use clinch_graph::index::int::usize_of_u64;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        handle: *mut c_void,
+    ) -> c_int;
+    fn __cxa_finalize(handle: *mut c_void);
+}
+
+/// Arguments of a program, kept for as long as the process lives, since the program may keep
+/// pointers to them.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramArguments {
+    arguments: Arguments,
+}
+
+impl ProgramArguments {
+    /// Keeps the arguments, of which the first is the program's name, and takes the process's
+    /// environment.
+    pub fn new(values: impl IntoIterator<Item = std::ffi::OsString>) -> Self {
+        let values: Vec<*const c_char> = values
+            .into_iter()
+            .filter_map(|value| CString::new(value.into_vec()).ok())
+            .map(|value| value.into_raw().cast_const())
+            .collect();
+        let count = c_int::try_from(values.len()).unwrap_or(c_int::MAX);
+        let mut values = values;
+        values.push(std::ptr::null());
+        let values = Box::leak(values.into_boxed_slice()).as_ptr();
+        // SAFETY: reads the C library's variable; the environment is not being changed now.
+        let environment = unsafe { environ }.cast_const().cast();
+        Self { arguments: Arguments { count, values, environment } }
+    }
+
+    pub(crate) fn arguments(&self) -> Arguments {
+        self.arguments
+    }
+
+    /// Makes the C library call the program by its first argument in messages.
+    pub fn name_process(&self) {
+        unsafe extern "C" {
+            static mut program_invocation_name: *const c_char;
+            static mut program_invocation_short_name: *const c_char;
+        }
+        // SAFETY: the array has a null at its end; the strings live as long as the process; no
+        // other thread of ours uses these variables.
+        unsafe {
+            let name = *self.arguments.values;
+            if !name.is_null() {
+                let slash = libc::strrchr(name, c_int::from(b'/'));
+                program_invocation_name = name;
+                program_invocation_short_name =
+                    if slash.is_null() { name } else { slash.add(1).cast_const() };
+            }
+        }
+    }
+}
+
+unsafe extern "C" {
+    static environ: *mut *mut c_char;
+}
+
+/// Registers finalizers to run when the process exits, after every handler that the program
+/// registers from now on.
+pub fn finalize_at_exit(arrays: Vec<Array>) {
+    extern "C" fn run(arrays: *mut c_void) {
+        // SAFETY: made by `Box::into_raw` below, and called once.
+        let arrays = unsafe { Box::from_raw(arrays.cast::<Vec<Array>>()) };
+        let none = Arguments {
+            count: 0,
+            values: std::ptr::null(),
+            environment: std::ptr::null(),
+        };
+        // SAFETY: the arrays belong to a finalized dylib that nothing unloads at exit.
+        unsafe { init::run(&arrays, none) };
+    }
+    if !arrays.is_empty() {
+        let arrays = Box::into_raw(Box::new(arrays)).cast();
+        // SAFETY: `run` takes what it is given once.
+        unsafe { __cxa_atexit(run, arrays, std::ptr::null_mut()) };
+    }
+}
+
+/// Runs the handlers that were registered with a dylib's handle, last to first, each once.
+///
+/// # Safety
+/// The handlers must still be there to be called.
+pub unsafe fn run_handlers(handle: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { __cxa_finalize(std::ptr::with_exposed_provenance_mut(usize_of_u64(handle))) };
+}
+
+/// Puts signals back to what a fresh program finds: Rust's start code ignores `SIGPIPE` and
+/// catches stack overflows.
+pub fn reset_signals() {
+    for signal in [libc::SIGPIPE, libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: sets a default disposition.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Calls `main`.
+///
+/// # Safety
+/// The address must be that of a C `main` of a finalized dylib.
+pub unsafe fn call_main(main: u64, arguments: &ProgramArguments) -> c_int {
+    type Main =
+        unsafe extern "C-unwind" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
+    let Arguments { count, values, environment } = arguments.arguments;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let main: Main = std::mem::transmute(std::ptr::with_exposed_provenance::<()>(
+            usize_of_u64(main),
+        ));
+        main(count, values, environment)
+    }
+}
+
+/// Ends the process as a program that returns from `main` does: handlers, finalizers, streams.
+pub fn exit(status: c_int) -> ! {
+    // SAFETY: ends the process; destructors of ours need not run.
+    unsafe { libc::exit(status) }
+}

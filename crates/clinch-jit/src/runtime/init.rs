@@ -1,0 +1,98 @@
+//! Initializers and finalizers: arrays of functions, called in the order that the link fixed.
+
+use clinch_graph::index::int::usize_of_u64;
+use std::ffi::{c_char, c_int};
+
+/// A function of an initializer array. The C library passes these arguments to each, and some
+/// (Rust's standard library) use them.
+type Initializer = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char);
+
+/// An array of function pointers in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Array {
+    /// Where it is.
+    pub address: u64,
+    /// How many pointers it has.
+    pub len: u64,
+    /// Whether it runs last to first.
+    pub backward: bool,
+}
+
+/// What `main` and initializers are given.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// How many arguments there are.
+    pub count: c_int,
+    /// The arguments, ended by null.
+    pub values: *const *const c_char,
+    /// The environment, ended by null.
+    pub environment: *const *const c_char,
+}
+
+/// Calls all functions of the arrays, in order. Null and minus one are skipped, as by the C
+/// library's start code.
+///
+/// # Safety
+/// The arrays must be readable and hold addresses of functions that may be called now.
+pub unsafe fn run(arrays: &[Array], arguments: Arguments) {
+    for array in arrays {
+        for n in 0..array.len {
+            let n = if array.backward { array.len - 1 - n } else { n };
+            let slot = array.address + n * 8;
+            // SAFETY: the caller's promise.
+            let value = unsafe {
+                std::ptr::with_exposed_provenance::<usize>(usize_of_u64(slot)).read()
+            };
+            if value == 0 || value == usize::MAX {
+                continue;
+            }
+            // SAFETY: the caller's promise: the word is the address of a function, which takes
+            // these arguments or ignores them.
+            unsafe {
+                let function: Initializer =
+                    std::mem::transmute(std::ptr::with_exposed_provenance::<()>(value));
+                function(arguments.count, arguments.values, arguments.environment);
+            }
+        }
+    }
+}
+
+/// Calls an ifunc's resolver.
+///
+/// # Safety
+/// The address must be that of a resolver that may be called now.
+pub unsafe fn resolve_ifunc(resolver: u64) -> u64 {
+    // SAFETY: the caller's promise; a resolver without use for the arguments ignores them.
+    unsafe {
+        let resolver: unsafe extern "C" fn() -> u64 = std::mem::transmute(
+            std::ptr::with_exposed_provenance::<()>(usize_of_u64(resolver)),
+        );
+        resolver()
+    }
+}
+
+/// Writes a pointer-sized word.
+///
+/// # Safety
+/// The address must be writable and nobody else's.
+pub unsafe fn write_word(address: u64, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::with_exposed_provenance_mut::<u64>(usize_of_u64(address)).write_unaligned(value);
+    }
+}
+
+/// Copies bytes between two places that do not overlap.
+///
+/// # Safety
+/// Source readable, destination writable, for `size` bytes.
+pub unsafe fn copy(from: u64, to: u64, size: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            std::ptr::with_exposed_provenance::<u8>(usize_of_u64(from)),
+            std::ptr::with_exposed_provenance_mut::<u8>(usize_of_u64(to)),
+            usize_of_u64(size),
+        );
+    }
+}

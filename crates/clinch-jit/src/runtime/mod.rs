@@ -1,0 +1,7 @@
+//! What runs in the executor: thread-local storage, unwind tables, initializers and finalizers,
+//! and starting a program.
+
+pub mod exit;
+pub mod frames;
+pub mod init;
+pub mod tls;

@@ -1,0 +1,75 @@
+//! The commands: one list that finds them, describes them and runs them.
+
+mod graph;
+mod jit;
+mod run;
+
+use crate::render::{self, Failure};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// A command.
+pub(crate) struct Command {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What to type.
+    usage: &'static str,
+    /// What it does, in a line.
+    summary: &'static str,
+    /// Runs it with the arguments behind its name; answers the exit status.
+    pub(crate) run: fn(&[OsString]) -> Result<u8, Failure>,
+}
+
+/// All commands.
+pub(crate) static COMMANDS: &[Command] = &[
+    Command {
+        name: "run",
+        usage: "clinch run FILE... [-- ARGUMENT...]",
+        summary: "link sources, objects, archives and libraries in memory and run them",
+        run: run::run,
+    },
+    Command {
+        name: "jit",
+        usage: "clinch jit [OPTION...] FILE...",
+        summary: "link into memory with llvm-jitlink's options",
+        run: jit::run,
+    },
+    Command {
+        name: "graph",
+        usage: "clinch graph FILE...",
+        summary: "print the link graph of objects in its text form",
+        run: graph::run,
+    },
+];
+
+/// What is not a command: asking for help or the version, or a mistake.
+pub(crate) fn other(name: &str) -> ExitCode {
+    match name {
+        "--help" | "-h" | "help" => {
+            print!("{}", help());
+            ExitCode::SUCCESS
+        }
+        "--version" | "-V" | "version" => {
+            println!("clinch {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        "" => {
+            eprint!("{}", help());
+            ExitCode::from(2)
+        }
+        name => {
+            render::error(&format!("unknown command '{name}' (clinch --help lists them)"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn help() -> String {
+    let mut text = String::from("usage: clinch COMMAND [ARGUMENT...]\n\ncommands:\n");
+    for command in COMMANDS {
+        text.push_str(&format!("  {:<8} {}\n", command.name, command.summary));
+        text.push_str(&format!("           {}\n", command.usage));
+    }
+    text.push_str("\n@FILE anywhere stands for the arguments in FILE.\n");
+    text
+}

@@ -1,0 +1,176 @@
+//! `clinch run`: compiles sources with the system's compiler, links everything in memory, runs
+//! `main`, exits with its status.
+
+use crate::flags::run::{HELP, Input, RunOptions, parse};
+use crate::render::{self, Failure};
+use clinch_graph::Workers;
+use clinch_jit::memory::InProcess;
+use clinch_jit::passes::Passes;
+use clinch_jit::{Dylib, DylibOptions, ProgramArguments, Search};
+use clinch_object::FileBytes;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Archives that compiler drivers link without being asked, by where distributions put them.
+const DEFAULT_ARCHIVES: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/libc_nonshared.a",
+    "/usr/lib64/libc_nonshared.a",
+    "/usr/lib/libc_nonshared.a",
+];
+/// Folders in which each version of GCC has one of its own.
+const GCC_FOLDERS: [&str; 2] = ["/usr/lib/gcc/x86_64-linux-gnu", "/usr/lib/gcc/x86_64-pc-linux-gnu"];
+
+pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
+    let options = parse(words)?;
+    if options.help {
+        print!("{HELP}");
+        return Ok(0);
+    }
+    if options.inputs.is_empty() {
+        return Err("no input files".into());
+    }
+    let started = Instant::now();
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let inputs = compile(&options, folder.path())?;
+    let compiled = started.elapsed();
+
+    let mut dylib = link(&options, &inputs)?;
+    // Nothing in the folder is needed any longer, and the program may never come back.
+    drop(folder);
+    if options.time {
+        let mut steps = vec![("compile", compiled)];
+        steps.extend(dylib.times().steps.iter().copied());
+        render::times(&steps);
+    }
+    let entry = options.entry.as_deref().unwrap_or("main");
+    let Some(main) = dylib.address(entry) else {
+        return Err(format!("undefined symbol: {entry} (the program's entry)").into());
+    };
+    let arguments = ProgramArguments::new(
+        std::iter::once(program_name(&options.inputs)).chain(options.arguments.iter().cloned()),
+    );
+    start(&mut dylib, main, &arguments)
+}
+
+/// Links the inputs and, when nothing else has a name, what compiler drivers link unasked.
+fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
+    let arch = clinch_target::host_arch().ok_or("clinch cannot run code on this machine")?;
+    let workers = options.threads.map_or_else(Workers::available, Workers::new);
+    let memory = Arc::new(InProcess::new());
+    let defaults = DylibOptions::default();
+    let mut dylib = Dylib::new("main", arch, defaults, memory, Arc::new(workers));
+    let search = Search { folders: options.folders.clone(), system: true };
+    let mut errors = Vec::new();
+    for input in inputs {
+        let added = match input {
+            Input::File(path) => search.add_file(&mut dylib, path),
+            Input::Library(name) => search.add_library(&mut dylib, name),
+        };
+        errors.extend(added.err());
+    }
+    if !errors.is_empty() {
+        return Err(Failure::from(errors));
+    }
+    for path in default_archives() {
+        // One that cannot be read has nothing to offer.
+        if let Ok(bytes) = FileBytes::open(&path) {
+            dylib.add_fallback_archive(&path.display().to_string(), bytes)?;
+        }
+    }
+    let entry = options.entry.as_deref().unwrap_or("main");
+    dylib.link(&[entry], Passes::default())?;
+    Ok(dylib)
+}
+
+fn default_archives() -> Vec<PathBuf> {
+    let versions = GCC_FOLDERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+    let mut folders: Vec<PathBuf> =
+        versions.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+    folders.sort();
+    folders
+        .into_iter()
+        .rev()
+        .map(|folder| folder.join("libgcc.a"))
+        .chain(DEFAULT_ARCHIVES.iter().map(PathBuf::from))
+        .filter(|path| path.is_file())
+        .collect()
+}
+
+/// Runs the program; does not come back.
+#[expect(unsafe_code, reason = "runs linked code")]
+fn start(dylib: &mut Dylib, main: u64, arguments: &ProgramArguments) -> ! {
+    arguments.name_process();
+    clinch_jit::runtime::exit::reset_signals();
+    // SAFETY: the user asked to run these inputs.
+    let status = unsafe {
+        dylib.initialize(arguments);
+        clinch_jit::runtime::exit::call_main(main, arguments)
+    };
+    clinch_jit::runtime::exit::exit(status)
+}
+
+/// What the program is told it is called: the first file's name without its ending.
+fn program_name(inputs: &[Input]) -> OsString {
+    let first = inputs.iter().find_map(|input| match input {
+        Input::File(path) => path.file_stem(),
+        Input::Library(_) => None,
+    });
+    first.unwrap_or(OsStr::new("main")).to_owned()
+}
+
+/// Compiles the sources among the inputs, two at a time, and answers all inputs with objects in
+/// place of sources.
+fn compile(options: &RunOptions, folder: &Path) -> Result<Vec<Input>, Failure> {
+    let mut inputs = options.inputs.clone();
+    let mut running = Vec::new();
+    let mut failed = Vec::new();
+    for (number, input) in inputs.iter_mut().enumerate() {
+        let Input::File(path) = input else { continue };
+        let Some((variable, compiler)) = compiler_of(path) else { continue };
+        if !path.exists() {
+            failed.push(format!("cannot open {}: No such file or directory", path.display()));
+            continue;
+        }
+        let program = std::env::var_os(variable).unwrap_or_else(|| compiler.into());
+        let object = folder.join(format!("{number}.o"));
+        let child = Command::new(&program)
+            .arg("-c")
+            .args(&options.compiler)
+            .arg("-o")
+            .arg(&object)
+            .arg(path.as_path())
+            .spawn()
+            .map_err(|error| {
+                format!("cannot start the compiler {}: {error}", program.to_string_lossy())
+            })?;
+        running.push((path.clone(), child));
+        *path = object;
+        if running.len() > 1 {
+            finish(running.remove(0), &mut failed);
+        }
+    }
+    for child in running {
+        finish(child, &mut failed);
+    }
+    if failed.is_empty() { Ok(inputs) } else { Err(Failure::Messages(failed)) }
+}
+
+fn finish((path, mut child): (PathBuf, std::process::Child), failed: &mut Vec<String>) {
+    match child.wait() {
+        Ok(status) if status.success() => {}
+        Ok(status) => failed.push(format!("compiling {} failed: {status}", path.display())),
+        Err(error) => failed.push(format!("compiling {} failed: {error}", path.display())),
+    }
+}
+
+/// The environment variable and the default of the compiler for a source.
+fn compiler_of(path: &Path) -> Option<(&'static str, &'static str)> {
+    match path.extension()?.to_str()? {
+        "c" | "i" | "s" | "S" | "sx" => Some(("CC", "cc")),
+        "cc" | "cpp" | "cxx" | "c++" | "C" | "CPP" | "cp" | "ii" => Some(("CXX", "c++")),
+        _ => None,
+    }
+}
