@@ -8,7 +8,7 @@ use clinch_graph::index::int::{u32_of, usize_of};
 use clinch_graph::index::map::Map;
 use clinch_target::{Arch, EdgeFlags};
 use clinch_graph::{
-    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdSet, LinkGraph, SectionFlags, SectionKind, SymbolId,
+    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdSet, LinkGraph, SectionFlags, SymbolId,
 };
 
 /// The blocks that are reachable, and the external symbols that reachable code refers to.
@@ -103,15 +103,6 @@ pub fn prune(
 fn is_root(graph: &LinkGraph, block: BlockId) -> bool {
     let flags = graph.block_section_flags(block);
     flags.contains(SectionFlags::RETAIN) && !flags.contains(SectionFlags::EXCLUDE)
-}
-
-/// Whether a block is in memory when the program runs and takes part in pruning by itself; call
-/// frame records live with their functions.
-pub fn is_plain(graph: &LinkGraph, block: BlockId) -> bool {
-    let section = graph.section(graph.block_section(block));
-    section.is_alloc()
-        && section.kind != SectionKind::EhFrame
-        && !section.flags.contains(SectionFlags::EXCLUDE)
 }
 
 /// The associations, by parent.

@@ -8,7 +8,7 @@
 //! their stub.
 
 use crate::place::Place;
-use crate::prune::{Liveness, is_plain};
+use crate::prune::Liveness;
 use crate::resolve::Resolution;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
@@ -159,7 +159,7 @@ impl Builder<'_> {
             if graph.has_no_edges(block) || graph.edges(block, &mut edges).is_err() {
                 continue;
             }
-            let follows = is_plain(graph, block);
+            let in_memory = graph.section(graph.block_section(block)).is_alloc();
             let mut asks = false;
             for edge in &edges {
                 let Some(info) = self.arch.edge(edge.kind) else { continue };
@@ -174,7 +174,7 @@ impl Builder<'_> {
                     asks = true;
                 } else if info.flags.contains(EdgeFlags::BRANCH) {
                     asks |= is_far();
-                } else if follows && is_direct(self.arch, info) && is_far() {
+                } else if in_memory && is_direct(self.arch, info) && is_far() {
                     direct.insert(target);
                 }
             }

@@ -7,5 +7,8 @@
 //!
 //! `CLINCH=path cargo test` tests another clinch than the one just built.
 
+mod command;
+mod error;
+mod feature;
 mod real;
 mod support;

@@ -2,8 +2,6 @@
 
 //--- main.c
 #include "check.h"
-#include <stdlib.h>
-#include <string.h>
 int weak_from_member(void) __attribute__((weak));
 int weak_and_needed(void) __attribute__((weak));
 int weak_definition(void) __attribute__((weak));

@@ -339,6 +339,7 @@ fn stage_everything(edit: &mut Edit) {
     edit.make_external(sym(1));
     edit.remove_symbol(sym(6));
     edit.set_symbol_flag(wide, SymbolFlags::LIVE, true);
+    edit.set_symbol_scope(wide, Scope::Hidden);
 }
 
 #[test]

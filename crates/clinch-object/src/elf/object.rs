@@ -30,7 +30,8 @@ pub struct ElfObject {
     pub(super) strings: Range<usize>,
     pub(super) extended_sections: Option<Range<usize>>,
     pub(super) names: Range<usize>,
-    pub(super) groups: Vec<Group>,
+    /// Section numbers of the groups.
+    pub(super) groups: Vec<u32>,
 }
 
 /// A section group as the file says it.
@@ -140,13 +141,17 @@ pub fn add_objects(
 
     // Groups: few bytes each, so one after the other.
     for (input, object) in inputs.iter().zip(&objects) {
-        let first = graph.input(input).symbols();
-        let comdats = object.groups.iter().filter_map(|group| {
-            let signature = first.get(usize_of(group.signature))?;
-            let selection = if group.is_comdat { Selection::Any } else { Selection::All };
-            Some(Comdat { signature, input, selection })
-        });
-        graph.add_comdats(input, comdats.collect::<Vec<_>>());
+        let source = graph.input(input);
+        let first = source.symbols();
+        let comdats: Vec<Comdat> = object
+            .groups(source.bytes())
+            .filter_map(|group| {
+                let signature = first.get(usize_of(group.signature))?;
+                let selection = if group.is_comdat { Selection::Any } else { Selection::All };
+                Some(Comdat { signature, input, selection })
+            })
+            .collect();
+        graph.add_comdats(input, comdats);
     }
     Ok(AddedObjects { inputs, objects })
 }
@@ -313,8 +318,8 @@ impl ElfObject {
         // Groups name symbols, and the symbol table may stand behind them.
         for (index, section) in sections.iter() {
             if section.kind == sht::GROUP {
-                let group = object.group(bytes, index, &section)?;
-                object.groups.push(group);
+                object.group(bytes, index, &section)?;
+                object.groups.push(u32_of(index));
             }
         }
         Ok(object)
@@ -394,6 +399,16 @@ impl ElfObject {
             signature: section.info,
             is_comdat: flags & GRP_COMDAT != 0,
             members: range.start + 4..range.end,
+        })
+    }
+
+    /// The groups, in the order of their sections.
+    pub(super) fn groups<'d>(&self, bytes: &'d [u8]) -> impl Iterator<Item = Group> + use<'_, 'd> {
+        let sections = self.header.sections(bytes);
+        self.groups.iter().filter_map(move |&index| {
+            let section = sections.get(usize_of(index))?;
+            // Was read before, so it can be read again.
+            self.group(bytes, usize_of(index), &section).ok()
         })
     }
 

@@ -36,6 +36,16 @@ impl EdgeSource for ElfObject {
         }
     }
 
+    fn reads_content(&self, request: &EdgeRequest<'_>) -> bool {
+        match self.table(request) {
+            Some((header, _)) if header.kind == sht::RELA => false,
+            Some((header, table)) if header.kind == sht::CREL => {
+                uleb128(table, &mut 0).is_none_or(|head| head & 4 == 0)
+            }
+            _ => true,
+        }
+    }
+
     fn count(&self, request: &EdgeRequest<'_>) -> usize {
         let Some((header, table)) = self.table(request) else { return 0 };
         match (header.kind, self.format().is_64) {

@@ -36,7 +36,7 @@ impl BlockRest {
     pub(super) fn finish(self, graph: &mut LinkGraph) {
         for (block, content, align) in self.contents {
             // The block was just made, and the alignment checked.
-            let _ = graph.set_content(block, content);
+            let _ = graph.fill_content(block, content);
             let _ = graph.set_block_align(block, align, 0);
         }
         for (parent, child) in self.associations {
@@ -59,8 +59,8 @@ pub(super) fn choose(
     let sections = object.header.sections(bytes);
     let n_sections = sections.len();
     let mut group_of = vec![NONE; if object.groups.is_empty() { 0 } else { n_sections }];
-    for (number, group) in object.groups.iter().enumerate() {
-        for member in object.members(bytes, group) {
+    for (number, group) in object.groups(bytes).enumerate() {
+        for member in object.members(bytes, &group) {
             let slot = group_of.get_mut(usize_of(member)).ok_or_else(|| {
                 let kind = ReadErrorKind::NoSection {
                     what: "section group",
@@ -128,6 +128,8 @@ pub(super) fn choose(
             kept.push(Kept { header: u32_of(index), table, comdat });
         }
     }
+    // Thousands of these are alive at once.
+    kept.shrink_to_fit();
     Ok(kept)
 }
 

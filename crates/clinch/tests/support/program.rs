@@ -122,8 +122,9 @@ impl Program {
     /// Answers what they did.
     pub(crate) fn check(&self) -> Output {
         let mut linked = Command::new(self.link_by_system());
-        // Some print their own name in messages; clinch names a program by its first input.
-        linked.arg0(&self.inputs[0]);
+        // Some print their own name; clinch names a program by its first input's stem.
+        let name = Path::new(&self.inputs[0]).file_stem().unwrap_or_default();
+        linked.arg0(name);
         let system = self.run_with(&mut linked);
         self.expect("the system's linker", &system);
         let clinch = self.run_with(&mut self.clinch_command());

@@ -20,9 +20,11 @@ impl Source {
     /// A file of `tests/programs`.
     pub(crate) fn read(name: &str) -> Self {
         let path = root().join("tests/programs").join(name);
-        let text = fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Self::new(&text)
+        let read = |path: &Path| {
+            fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let check = read(&root().join("tests/programs/check.h"));
+        Self::new(&format!("{}//--- check.h\n{check}", read(&path)))
     }
 
     /// The same from a text, for sources that a test makes up.
@@ -86,6 +88,7 @@ fn write_once(folder: &Path, name: &str, text: &str) {
     if path.exists() {
         return;
     }
+    let folder = path.parent().unwrap_or(folder);
     fs::create_dir_all(folder).expect("the cache can be written");
     let new = tempfile::NamedTempFile::new_in(folder).expect("the cache can be written");
     fs::write(new.path(), text).expect("the cache can be written");

@@ -1,0 +1,136 @@
+//! Thread-local storage: every model, both dialects, mixed models, large blocks, libraries.
+
+use super::{ALL, Flags};
+use crate::support::{Program, Source, available, link_shared};
+use std::ffi::OsString;
+
+/// The program of two objects, each with flags of its own.
+fn check(main: &str, other: &str, link: &str) {
+    let source = Source::read("feature/tls.c");
+    let objects = [source.object("main.c", main), source.object("other.c", other)];
+    Program::new(objects).link(link).prints(source.text("stdout")).check();
+}
+
+fn check_alike(ways: &[Flags]) {
+    for (flags, link) in ways {
+        check(flags, flags, link);
+    }
+}
+
+#[test]
+fn compilers_choice() {
+    check_alike(&ALL);
+}
+
+#[test]
+fn global_dynamic() {
+    check_alike(&[
+        ("-O1 -fPIC -ftls-model=global-dynamic", ""),
+        ("-O0 -fPIC -ftls-model=global-dynamic", ""),
+        ("-O2 -fPIC -ftls-model=global-dynamic -fno-plt", ""),
+        ("-O2 -fPIC -ftls-model=global-dynamic -mcmodel=large", ""),
+    ]);
+}
+
+#[test]
+fn local_dynamic() {
+    check_alike(&[
+        ("-O1 -fPIC -ftls-model=local-dynamic -DHIDDEN", ""),
+        ("-O0 -fPIC -ftls-model=local-dynamic -DHIDDEN", ""),
+        ("-O2 -fPIC -ftls-model=local-dynamic -DHIDDEN -fno-plt", ""),
+    ]);
+}
+
+#[test]
+fn initial_exec() {
+    check_alike(&[
+        ("-O1 -fPIC -ftls-model=initial-exec", ""),
+        ("-O1 -fPIE -ftls-model=initial-exec", ""),
+        ("-O1 -fno-pic -fno-pie -ftls-model=initial-exec", "-no-pie"),
+        ("-O0 -fPIC -ftls-model=initial-exec", ""),
+    ]);
+}
+
+#[test]
+fn local_exec() {
+    check_alike(&[
+        ("-O1 -fPIE -ftls-model=local-exec", ""),
+        ("-O1 -fno-pic -fno-pie -ftls-model=local-exec", "-no-pie"),
+        ("-O0 -fno-pic -fno-pie -ftls-model=local-exec", "-no-pie"),
+    ]);
+}
+
+#[test]
+fn descriptors() {
+    check_alike(&[
+        ("-O1 -fPIC -mtls-dialect=gnu2", ""),
+        ("-O0 -fPIC -mtls-dialect=gnu2 -ftls-model=global-dynamic", ""),
+        ("-O1 -fPIC -mtls-dialect=gnu2 -ftls-model=local-dynamic -DHIDDEN", ""),
+    ]);
+}
+
+#[test]
+fn descriptors_by_clang() {
+    if !available(&["clang-22"]) {
+        return;
+    }
+    let source = Source::read("feature/tls.c");
+    for flags in ["-O1 -fPIC -mtls-dialect=gnu2", "-O1 -fPIC", "-O2 -fPIE", "-O1 -fno-pic"] {
+        let objects = ["main.c", "other.c"].map(|part| source.clang(part, flags));
+        Program::new(objects).link("-no-pie").prints(source.text("stdout")).check();
+    }
+}
+
+#[test]
+fn models_mixed() {
+    let dynamic = "-O1 -fPIC -ftls-model=global-dynamic";
+    let descriptor = "-O1 -fPIC -mtls-dialect=gnu2";
+    let initial = "-O1 -fPIE -ftls-model=initial-exec";
+    let local = "-O1 -fPIE -ftls-model=local-exec";
+    for (main, other) in [
+        (dynamic, local),
+        (local, dynamic),
+        (descriptor, initial),
+        (initial, descriptor),
+        (dynamic, descriptor),
+    ] {
+        check(main, other, "");
+    }
+}
+
+#[test]
+fn large_and_aligned() {
+    let source = Source::read("feature/tls_big.c");
+    for flags in [
+        "-O1 -fPIC -ftls-model=global-dynamic -DSIZE=3000000",
+        "-O1 -fPIC -mtls-dialect=gnu2 -DSIZE=3000000",
+        "-O1 -fPIE -ftls-model=local-exec -DSIZE=1000",
+        "-O1 -fPIE -ftls-model=local-exec -DSIZE=30000",
+    ] {
+        let object = source.object("main.c", flags);
+        Program::new([object]).prints(source.text("stdout")).check();
+    }
+}
+
+#[test]
+fn of_a_shared_library() {
+    let source = Source::read("feature/tls_shared.c");
+    for model in ["global-dynamic", "initial-exec"] {
+        let library = source.object("lib.c", &format!("-O1 -fPIC -ftls-model={model}"));
+        let library = link_shared("libtlsvariables.so", "", &[library]);
+        for flags in [
+            "-O1 -fPIC",
+            "-O1 -fPIE",
+            "-O0 -fPIC -ftls-model=global-dynamic",
+            "-O1 -fPIC -ftls-model=initial-exec",
+            "-O1 -fPIC -mtls-dialect=gnu2",
+        ] {
+            let main = source.object("main.c", flags);
+            let folder = library.parent().map(OsString::from).unwrap_or_default();
+            Program::new([main, library.clone()])
+                .variable("LD_LIBRARY_PATH", folder)
+                .prints(source.text("stdout"))
+                .check();
+        }
+    }
+}

@@ -1,0 +1,3 @@
+#pragma once
+// Evaluates an expression; on failure *error says why.
+double evaluate(const char *text, const char **error);
