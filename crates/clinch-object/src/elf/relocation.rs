@@ -163,15 +163,21 @@ impl ElfObject {
             }
             ElfRelocation::Unknown => return Err(fail(EdgeErrorKind::UnknownType(record.kind))),
         };
-        let offset = match u32::try_from(record.place) {
-            Ok(offset) if record.place < request.size || kind == EdgeKind::KEEP_ALIVE => offset,
-            _ => {
-                let (place, size) = (record.place, request.size);
-                return Err(fail(EdgeErrorKind::OutsideBlock { place, size }));
-            }
+        let outside = || {
+            let (place, size) = (record.place, request.size);
+            fail(EdgeErrorKind::OutsideBlock { place, size })
         };
-        // Keeping something alive has no place, and records for it may have any offset.
-        let offset = if kind == EdgeKind::KEEP_ALIVE { offset.min(low_u32(request.size)) } else { offset };
+        let offset = if kind == EdgeKind::KEEP_ALIVE {
+            // Keeping something alive has no place, and records for it may have any offset.
+            low_u32(record.place.min(request.size))
+        } else {
+            // Most places are far from the end, where the field's width does not matter.
+            let room = request.size.checked_sub(record.place).ok_or_else(outside)?;
+            if room < 8 && room < u64::from((self.arch.graph.edge_width)(kind)) {
+                return Err(outside());
+            }
+            u32::try_from(record.place).map_err(|_| outside())?
+        };
         let addend = record.addend.unwrap_or_else(|| {
             let at = request.content.get(usize_of(offset)..).unwrap_or(&[]);
             (self.elf.implicit_addend)(kind, at)

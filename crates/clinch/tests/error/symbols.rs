@@ -207,7 +207,7 @@ fn relocation_out_of_range() {
     );
     // Kind, place, target and distance.
     for (part, wanted) in [
-        ("b.s", [":(.text+0x", "PC8", "out of range", "distance 7"]),
+        ("b.s", [":(.text+0x", "Delta8", "out of range", "distant", "distance 70002"]),
         ("c.s", [":(.text+0x1)", "wide", "out of range", "0x123456789a"]),
     ] {
         let object = source.object(part, "");

@@ -47,7 +47,7 @@ fn unique() {
 fn absolute() {
     let source = Source::read("feature/absolute.s");
     let [a, code] = source.objects(["a.s", "code.s"], "");
-    for flags in [PIC.0, PIE.0, "-O0 -fno-pic -fno-pie"] {
+    for flags in ["-O0 -fPIC", "-O0 -fPIE", "-O0 -fno-pic -fno-pie"] {
         let main = source.object("main.c", flags);
         let inputs = [main, a.clone(), code.clone()];
         Program::new(inputs).link("-no-pie").prints(source.text("stdout")).check();
