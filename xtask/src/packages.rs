@@ -11,6 +11,8 @@ pub(crate) static FOR_TESTS: &[(&str, &str)] = &[
     ("libc6-dev", "headers, which gcc only recommends"),
     ("binutils", "as, ar, objcopy, readelf and GNU ld"),
     ("dpkg-dev", "unpacking Debian sources of real programs"),
+    ("make", "building them"),
+    ("tcl", "SQLite's own build calls tclsh"),
     ("clang-22", "other code models, CREL, addrsig"),
     ("lld-22", "a second linker to compare with"),
     ("llvm-22", "llvm-mc, llvm-readelf, llvm-jitlink"),
@@ -116,10 +118,12 @@ fn install(apt_get: &[&str], missing: &[&str]) -> Result {
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         missing.iter().partition(|name| known.contains(*name));
     for name in unknown {
-        println!(
-            "apt knows no package {name} in this release's lists; \
-             LLVM 22 is in Debian 12's security updates and in Debian 14"
-        );
+        println!("apt knows no package {name} in this release's lists");
+        if name.ends_with("-22") || name.ends_with("-22-dev") {
+            println!(
+                "  (LLVM 22 comes with Debian 12's security updates, or from LLVM's own lists)"
+            );
+        }
     }
     if known.is_empty() {
         return Ok(());

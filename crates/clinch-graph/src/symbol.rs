@@ -175,6 +175,12 @@ impl SymbolFlags {
         self.kind() == SymbolKind::Common
     }
 
+    /// Whether the symbol was defined in what does not take part.
+    #[inline]
+    pub fn is_discarded(self) -> bool {
+        self.kind() == SymbolKind::Discarded
+    }
+
     /// Whether there is no such symbol.
     #[inline]
     pub fn is_null(self) -> bool {

@@ -24,6 +24,8 @@ pub(crate) struct Archives {
     table: HashTable<Definition>,
     /// Names that are not in an archive's own bytes.
     pool: Vec<u8>,
+    /// The members that the running link took, as archive and offset.
+    recent: Vec<(usize, u64)>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl Archives {
         if !entry.taken.insert(found.member) {
             return Ok(None);
         }
+        self.recent.push((index, found.member));
         let entry = &self.list[index];
         let (input, bytes) = entry.read(found.member)?;
         match FileKind::of(&bytes) {
@@ -83,6 +86,15 @@ impl Archives {
                 path: input.to_string(),
                 why: format!("cannot link this kind of file: {}", kind.describe()),
             }),
+        }
+    }
+
+    /// Ends a link: members that one took in vain may be taken again.
+    pub(crate) fn settle(&mut self, is_linked: bool) {
+        for (index, member) in std::mem::take(&mut self.recent) {
+            if !is_linked {
+                self.list[index].taken.remove(&member);
+            }
         }
     }
 

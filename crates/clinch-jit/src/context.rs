@@ -6,6 +6,7 @@ use crate::link::{External, Finished, Found, LinkContext, Linked, OnLookedUp, Ti
 use crate::memory::{Action, Allocation};
 use crate::process::bindings;
 use crate::resolver::Resolver;
+use crate::runtime::exit::Finalizers;
 use crate::runtime::frames::Registered;
 use crate::runtime::init::{self, Array};
 use crate::runtime::tls::ThreadBlock;
@@ -24,7 +25,34 @@ pub(crate) struct Runtime {
     /// Initializers that are still to be run, and finalizers that go with them.
     pub(crate) initializers: Vec<Array>,
     pub(crate) finalizers: Vec<Array>,
+    /// Variables of libraries that have their place in the dylib.
+    pub(crate) copies: Vec<Copied>,
+    /// What handlers are registered with.
+    pub(crate) handles: Vec<u64>,
+    /// Finalizers whose initializers ran.
+    pub(crate) registered: Vec<Finalizers>,
     pub(crate) allocations: Vec<Allocation>,
+}
+
+/// A library's variable that was copied to where linked code reaches it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copied {
+    from: u64,
+    to: u64,
+    size: u64,
+    is_address: fn(u32) -> bool,
+}
+
+impl Copied {
+    /// Gives the variable its old place, with the value it has now.
+    ///
+    /// # Safety
+    /// The copy must still be there, and nobody may write to it.
+    pub(crate) unsafe fn put_back(self) {
+        // SAFETY: the caller's promise; the library is never closed.
+        unsafe { init::copy(self.to, self.from, self.size) };
+        bindings::rebind(self.to, self.from, self.is_address);
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -80,11 +108,13 @@ impl LinkContext for Context {
         for &(copy, real) in &linked.tables.copies {
             let (from, to) = (address(real), address(copy));
             let size = linked.graph.symbol_size(copy);
+            let runtime = Arc::clone(&self.runtime);
             actions.push(Box::new(move || {
                 // SAFETY: a library's variable and the block that was made for its copy.
                 unsafe { init::copy(from, to, size) };
                 if let Some(is_address) = is_address {
                     bindings::rebind(from, to, is_address);
+                    lock(&runtime).copies.push(Copied { from, to, size, is_address });
                 }
                 Ok(())
             }));
@@ -123,9 +153,10 @@ impl LinkContext for Context {
         }
         let arrays = |fini| -> Vec<Array> { arrays(linked.graph, linked.layout, fini) };
         let (initializers, finalizers) = (arrays(false), arrays(true));
-        let runtime = Arc::clone(&self.runtime);
+        let (runtime, handle) = (Arc::clone(&self.runtime), linked.handle);
         actions.push(Box::new(move || {
             let mut runtime = lock(&runtime);
+            runtime.handles.extend(handle);
             runtime.initializers.extend(initializers);
             runtime.finalizers.splice(0..0, finalizers);
             Ok(())

@@ -16,7 +16,7 @@ use crate::runtime::init;
 use bytes::Bytes;
 use clinch_graph::{InputName, LinkGraph, Workers};
 use clinch_target::Arch;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a dylib does by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +150,8 @@ impl Dylib {
         let position = self.n_libraries;
         if let Some(resolver) = Arc::get_mut(&mut self.resolver) {
             resolver.libraries.push((position, library));
+            // What was not there may be there now.
+            resolver.cache.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         }
     }
 
@@ -171,6 +173,13 @@ impl Dylib {
     /// # Errors
     /// Everything that is wrong with the inputs or their combination, in a fixed order.
     pub fn link(&mut self, wanted: &[&str], passes: Passes) -> Result<(), LinkErrors> {
+        let result = self.link_once(wanted, passes);
+        self.archives.settle(result.is_ok());
+        self.fallback.settle(result.is_ok());
+        result
+    }
+
+    fn link_once(&mut self, wanted: &[&str], passes: Passes) -> Result<(), LinkErrors> {
         let graph = LinkGraph::new(&self.name, &self.arch.graph);
         let wanted: Vec<&[u8]> = wanted.iter().map(|name| name.as_bytes()).collect();
         self.times = Times::new();
@@ -182,7 +191,7 @@ impl Dylib {
             resolver: &resolver,
             wide: self.options.default_libraries,
         };
-        let closed = closure::close(
+        let mut closed = closure::close(
             graph,
             &self.workers,
             &self.inputs,
@@ -190,6 +199,7 @@ impl Dylib {
             &wanted,
             self.options.link_all,
         )?;
+        resolver.share_variables(&mut closed.graph, &closed.names, &closed.resolution)?;
         for number in &closed.objects {
             self.inputs.objects[*number].2 = true;
         }
@@ -245,13 +255,13 @@ impl Dylib {
                 std::mem::take(&mut runtime.finalizers),
             )
         };
-        exit::finalize_at_exit(finalizers);
+        lock(&self.runtime).registered.extend(exit::finalize_at_exit(finalizers));
         // SAFETY: the caller's promise; the arrays are in finalized memory.
         unsafe { init::run(&initializers, arguments.arguments()) };
     }
 
-    /// Gives back everything the process holds for the dylib: handlers are run, unwind tables
-    /// forgotten, memory released.
+    /// Gives back everything the process holds for the dylib: handlers and finalizers are run,
+    /// unwind tables forgotten, memory released.
     ///
     /// # Errors
     /// What the system says when memory is given back.
@@ -260,9 +270,20 @@ impl Dylib {
     /// No code of the dylib may be running, and nobody may use its addresses afterwards.
     #[expect(unsafe_code, reason = "takes linked code away")]
     pub unsafe fn unload(self) -> Result<(), MemoryError> {
-        if let Some(handle) = self.address("__dso_handle") {
+        let handles = std::mem::take(&mut lock(&self.runtime).handles);
+        for handle in handles.into_iter().rev().chain(self.address("__dso_handle")) {
             // SAFETY: the caller's promise; the code is still there.
             unsafe { exit::run_handlers(handle) };
+        }
+        let registered = std::mem::take(&mut lock(&self.runtime).registered);
+        for finalizers in registered.iter().rev() {
+            // SAFETY: as above.
+            unsafe { finalizers.run() };
+        }
+        let copies = std::mem::take(&mut lock(&self.runtime).copies);
+        for copy in copies.into_iter().rev() {
+            // SAFETY: as above.
+            unsafe { copy.put_back() };
         }
         let mut runtime = lock(&self.runtime);
         runtime.frames.clear();

@@ -96,6 +96,8 @@ pub struct Linked<'a> {
     pub tables: &'a Tables,
     /// The initial image of thread-local variables, with the offset that was given for it.
     pub thread_local: Option<(&'a [u8], i64)>,
+    /// The address by which handlers for the dylib's end are registered, when the link made it.
+    pub handle: Option<u64>,
 }
 
 /// A finished link.
@@ -109,6 +111,8 @@ pub struct Finished {
     pub resolution: Resolution,
     /// Addresses.
     pub layout: Layout,
+    /// Where its thread-local variables are.
+    pub tls: Option<TlsBlock>,
     /// The memory.
     pub allocation: Allocation,
     /// How long each step took.
@@ -173,6 +177,8 @@ struct State {
     after_layout: AfterLayout,
     liveness: Liveness,
     tables: Tables,
+    /// The dylib's thread-local block, from phase 3 on.
+    tls: Option<TlsBlock>,
     /// Symbols with ids from here on were made after pruning.
     first_made: usize,
 }
@@ -237,7 +243,8 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
 
     let plan = layout::plan(graph, &liveness, &bounds);
     job.times.step("plan");
-    Ok((State { job, bounds, after_layout, liveness, tables, first_made }, plan))
+    let tls = None;
+    Ok((State { job, bounds, after_layout, liveness, tables, tls, first_made }, plan))
 }
 
 /// Removes the blocks that pruning did not reach, so that passes see what will be there.
@@ -308,13 +315,16 @@ fn fix_up(
     externals: &[SymbolId],
     found: Vec<Found>,
 ) -> Result<Vec<Action>, LinkErrors> {
-    let tls = state.thread_local(layout, context)?;
+    let tls = State::thread_local(layout, context)?;
+    state.tls = tls;
     let addresses = state.addresses(layout, externals, found, tls)?;
     let job = &mut state.job;
     let external = |symbol| addresses.get(&symbol).copied();
     layout.resolve_symbols(&job.graph, &job.resolution, external);
     for (name, pass) in &mut job.passes.pre_fixup {
         pass(&mut job.graph, layout).map_err(|why| failed(name, why))?;
+        // It may have made symbols, or moved some.
+        layout.resolve_symbols(&job.graph, &job.resolution, external);
     }
     job.graph.begin_step("bypass", None);
     bypass::run(&mut job.graph, job.arch, &job.resolution, &state.tables, layout)?;
@@ -363,13 +373,16 @@ fn fix_up(
         layout,
         tables: &state.tables,
         thread_local,
+        handle: state.after_layout.handle.map(|symbol| layout.symbol(symbol)),
     })
 }
 
 fn phase_4(state: State, layout: Layout, allocation: Allocation, context: &dyn LinkContext) {
     let Job { graph, names, resolution, mut times, .. } = state.job;
     times.step("finalize");
-    context.notify_finalized(Finished { graph, names, resolution, layout, allocation, times });
+    let tls = state.tls;
+    let finished = Finished { graph, names, resolution, layout, tls, allocation, times };
+    context.notify_finalized(finished);
 }
 
 fn abandon(memory: Box<dyn InFlight>, context: &dyn LinkContext, errors: LinkErrors) {
@@ -410,7 +423,6 @@ impl State {
     /// The dylib's thread-local block: there is none when it has no such variables, and then
     /// offsets count from the thread pointer itself.
     fn thread_local(
-        &self,
         layout: &Layout,
         context: &dyn LinkContext,
     ) -> Result<Option<TlsBlock>, LinkError> {

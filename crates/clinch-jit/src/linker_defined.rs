@@ -16,6 +16,8 @@ pub(crate) struct AfterLayout {
     symbols: Vec<(SymbolId, Bound)>,
     /// The base of the GOT, when something asks for it.
     pub(crate) got: Option<SymbolId>,
+    /// The dylib's handle, when this link made it.
+    pub(crate) handle: Option<SymbolId>,
 }
 
 /// A place in the image.
@@ -83,6 +85,7 @@ pub(crate) fn define(
                 let section = graph.add_section(b"$__HANDLE", NewSection::new(Prot::R));
                 define_word(graph, section, symbol)?;
                 handle = Some(symbol);
+                after.handle = handle;
             }
             name => {
                 let bound = BOUNDS.iter().find(|(known, _)| *known == name);
@@ -104,6 +107,7 @@ pub(crate) fn define(
                 symbol
             }
         };
+        after.handle = Some(handle);
         let register = symbol_named(graph, names, resolution, b"__cxa_atexit")
             .unwrap_or_else(|| graph.add_external(b"__cxa_atexit", false));
         let section = graph.add_section(b"$__ATEXIT", NewSection::new(Prot::RX));

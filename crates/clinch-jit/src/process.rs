@@ -123,6 +123,7 @@ fn describe(address: *const c_void) -> (u64, bool) {
 /// Every place in the loaded libraries that holds the address of a global variable: the dynamic
 /// relocations by symbol. Used to point them at a copy.
 pub mod bindings {
+    use std::sync::{Mutex, PoisonError};
     use clinch_graph::index::int::usize_of_u64;
     use std::ffi::{c_int, c_void};
 
@@ -178,6 +179,9 @@ pub mod bindings {
     /// variable may have several names; they are told by the address that was bound.
     /// `is_address` says whether a relocation number writes a symbol's address.
     pub fn rebind(from: u64, to: u64, is_address: fn(u32) -> bool) {
+        /// Two writers of one page must not seal it for one another.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut objects: Vec<Object> = Vec::new();
         // SAFETY: `collect` expects the vector and does not keep it.
         unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };

@@ -6,8 +6,9 @@ use crate::link::{External, Finished, Found};
 use crate::process::{self, Library, ProcessSymbol};
 use crate::runtime::tls;
 use clinch_graph::index::map::Map;
-use clinch_graph::{LinkGraph, SymbolFlags, SymbolId};
+use clinch_graph::{GraphError, LinkGraph, Scope, SymbolFlags, SymbolId};
 use clinch_link::tables::Reach;
+use clinch_link::{Names, Resolution};
 use std::ffi::OsStr;
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -43,6 +44,22 @@ impl Resolver {
             let address = link.layout.symbol(symbol);
             let defined = link.graph.symbol_flags(symbol).is_definition();
             (defined && address != 0).then_some(address)
+        })
+    }
+
+    /// The offset from the thread pointer of a thread-local variable that an earlier link defined.
+    fn linked_thread_local(&self, name: &[u8]) -> Option<u64> {
+        let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
+        finished.iter().find_map(|link| {
+            let symbol = link.resolution.of_name(link.names.find(&link.graph, name)?)?;
+            let flags = link.graph.symbol_flags(symbol);
+            let address = link.layout.symbol(symbol);
+            if !flags.is_definition() || !flags.contains(SymbolFlags::TLS) || address == 0 {
+                return None;
+            }
+            let block = link.tls?;
+            let offset = block.tp_offset?.cast_unsigned();
+            Some(address.wrapping_sub(block.image).wrapping_add(offset))
         })
     }
 
@@ -123,6 +140,41 @@ impl Resolver {
         }
     }
 
+    /// Makes variables that every part of a process shares (inline variables, static variables of
+    /// inline functions and their guards) those of a library that has them too. The library is
+    /// loaded and bound to its own, so it is the program's that give way.
+    ///
+    /// # Errors
+    /// None in a graph that the verifier accepts.
+    pub(crate) fn share_variables(
+        &self,
+        graph: &mut LinkGraph,
+        names: &Names,
+        resolution: &Resolution,
+    ) -> Result<(), GraphError> {
+        const SHARED: SymbolFlags = SymbolFlags::WEAK.union(SymbolFlags::OBJECT);
+        for name in names.ids().iter() {
+            let Some(symbol) = resolution.of_name(name) else { continue };
+            let flags = graph.symbol_flags(symbol);
+            if !flags.is_definition()
+                || !flags.contains(SHARED)
+                || flags.contains(SymbolFlags::TLS)
+                || flags.scope() != Scope::Default
+            {
+                continue;
+            }
+            let text = graph.symbol_name(symbol);
+            let in_library = self.libraries.iter().any(|(_, library)| library.find(text).is_some());
+            let in_process = flags.contains(SymbolFlags::UNIQUE)
+                && self.process
+                && process::find(text).is_some();
+            if in_library || in_process {
+                graph.make_external(symbol)?;
+            }
+        }
+        Ok(())
+    }
+
     fn own(&self, name: &[u8]) -> Option<u64> {
         self.absolutes.get(name).copied().or_else(|| self.linked(name))
     }
@@ -140,6 +192,9 @@ impl Resolver {
     }
 
     fn find_thread_local(&self, external: &External, weak: bool) -> Found {
+        if let Some(offset) = self.linked_thread_local(&external.name) {
+            return Ok(Some(offset));
+        }
         if self.shared(&external.name, weak).is_none() {
             return Ok(self.phony.then_some(0));
         }

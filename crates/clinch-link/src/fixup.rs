@@ -16,8 +16,8 @@ use thiserror::Error;
 pub enum LinkFixupError {
     /// The edge's value does not fit.
     #[error(
-        "{place}: {kind} to {target} ({to:#x}) is out of range: {why} \
-         (place {at:#x}, distance {distance})"
+        "{place}: {kind} to {target} ({to:#x}) {}: {why} (place {at:#x}, distance {distance})",
+        verdict(.why)
     )]
     Edge {
         /// The place.
@@ -132,5 +132,12 @@ fn describe(
         at,
         distance: i128::from(to) - i128::from(at),
         why: error.kind,
+    }
+}
+
+fn verdict(why: &FixupErrorKind) -> &'static str {
+    match why {
+        FixupErrorKind::OutOfRange { .. } => "is out of range",
+        _ => "cannot be applied",
     }
 }

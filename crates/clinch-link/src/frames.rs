@@ -68,7 +68,7 @@ pub fn split(graph: &mut LinkGraph, arch: &Arch) -> Result<(), Vec<FrameError>> 
     let frames: Vec<BlockId> = graph
         .blocks()
         .filter(|&block| {
-            graph.section(graph.block_section(block)).kind == SectionKind::EhFrame
+            graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame
         })
         .collect();
     let mut errors = Vec::new();

@@ -198,7 +198,7 @@ impl Layout {
         for index in 0..graph.n_symbols() {
             let symbol = resolution.prevailing(SymbolId::from_index(index));
             addresses.push(match graph.addressable(symbol) {
-                Addressable::Block { block, offset } => match self.blocks[block] {
+                Addressable::Block { block, offset } => match self.block(block).unwrap_or(0) {
                     0 => 0,
                     base => base.wrapping_add(offset),
                 },
@@ -237,7 +237,7 @@ impl Layout {
                 end = end.max(address + graph.block_size(block));
             }
         }
-        (start < end).then_some((start, end - start))
+        (start < end).then(|| (start, end - start))
     }
 
     /// Start and end of the placed blocks among these.

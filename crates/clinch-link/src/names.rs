@@ -76,7 +76,11 @@ impl Names {
             parts.push((id, part));
         }
         // A name is some 80 bytes of reading.
-        workers.map(n_symbols * 80, parts, |(id, part)| hash_input(graph, id, part));
+        let counts = workers.map(n_symbols * 80, parts, |(id, part)| hash_input(graph, id, part));
+        // In a large program about one global symbol in three brings a new name.
+        let n_new = counts.iter().sum::<usize>() / 3;
+        let records = &self.records;
+        self.table.reserve(n_new, |&raw| spread(records[usize_of(raw) - 1].hash));
         for id in inputs.iter() {
             for symbol in graph.input(id).symbols().iter() {
                 if graph.symbol_flags(symbol).is_global() {
@@ -207,13 +211,17 @@ impl Names {
     }
 }
 
-/// Hashes the names of an input's global symbols into the slots of its symbols.
-fn hash_input(graph: &LinkGraph, input: InputId, slots: &mut [u32]) {
+/// Hashes the names of an input's global symbols into the slots of its symbols; answers how many
+/// there are.
+fn hash_input(graph: &LinkGraph, input: InputId, slots: &mut [u32]) -> usize {
+    let mut n_globals = 0;
     for (symbol, slot) in graph.input(input).symbols().iter().zip(slots) {
         if graph.symbol_flags(symbol).is_global() {
             *slot = low_u32(hash_name(graph.symbol_name_in(input, symbol)));
+            n_globals += 1;
         }
     }
+    n_globals
 }
 
 /// The table wants its bits in the high part too.

@@ -26,14 +26,13 @@ impl Place {
             .symbols()
             .iter()
             .filter(|&id| graph.symbol_flags(id).contains(SymbolFlags::CALLABLE))
-            .filter_map(|id| match graph.addressable(id) {
+            .rfind(|&id| match graph.addressable(id) {
                 Addressable::Block { block: holder, offset: start } if holder == block => {
                     let size = graph.symbol_size(id).max(1);
-                    (start <= offset && offset - start < size).then_some(id)
+                    start <= offset && offset - start < size
                 }
-                _ => None,
-            })
-            .next_back();
+                _ => false,
+            });
         Self {
             input: input.name.to_string(),
             section: text(graph.section_name(graph.block_section(block))),

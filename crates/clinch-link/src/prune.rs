@@ -8,7 +8,8 @@ use clinch_graph::index::int::{u32_of, usize_of};
 use clinch_graph::index::map::Map;
 use clinch_target::{Arch, EdgeFlags};
 use clinch_graph::{
-    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdSet, LinkGraph, SectionFlags, SymbolId,
+    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdRange, IdSet, LinkGraph, SectionFlags, SymbolFlags,
+    SymbolId,
 };
 
 /// The blocks that are reachable, and the external symbols that reachable code refers to.
@@ -22,7 +23,8 @@ pub struct Liveness {
     pub needs_low: bool,
 }
 
-/// Finds what is reachable from `roots` and from what the sections' flags keep. Sections without
+/// Finds what is reachable from `roots`, from symbols that are marked as live, and from what the
+/// sections' flags keep. Sections without
 /// memory (debug information) are neither roots nor followed.
 ///
 /// # Errors
@@ -55,7 +57,10 @@ pub fn prune(
             reach(&mut live, &mut work, block);
         }
     }
-    for symbol in roots {
+    let all = IdRange::<SymbolId>::new(0, graph.n_symbols());
+    let flags = graph.flags_of(all);
+    let marked = all.iter().zip(flags).filter(|(_, flags)| flags.contains(SymbolFlags::LIVE));
+    for symbol in marked.map(|(symbol, _)| symbol).chain(roots) {
         let symbol = resolution.prevailing(symbol);
         match graph.symbol_block(symbol) {
             Some(block) => reach(&mut live, &mut work, block),

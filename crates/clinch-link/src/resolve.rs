@@ -144,6 +144,7 @@ pub fn resolve(
             continue;
         };
         match (claims[name], claim) {
+            (Claim::Strong, Claim::Strong) if is_same_value(graph, holder, symbol) => {}
             (Claim::Strong, Claim::Strong) => duplicates.push((holder, symbol)),
             (Claim::Common, Claim::Common) => {
                 if let Addressable::Common { align } = graph.addressable(symbol) {
@@ -165,6 +166,15 @@ pub fn resolve(
             .collect());
     }
     undefined.retain(|&name| claims[name] <= Claim::Reference);
+    // What only a group defines that did not prevail is to be found elsewhere.
+    for &name in &undefined {
+        if let Some(symbol) = by_name[name]
+            && !graph.symbol_flags(symbol).is_external()
+        {
+            // Cannot fail: the symbol exists and has a name.
+            let _ = graph.make_external(symbol);
+        }
+    }
 
     for (holder, size, align) in commons {
         join_common(graph, holder, size, align);
@@ -185,6 +195,14 @@ pub fn resolve(
         prevailing.push(names.of(symbol).and_then(|name| by_name[name]).unwrap_or(symbol));
     }
     Ok(Resolution { by_name, prevailing: prevailing.into(), undefined })
+}
+
+/// Whether two definitions are one absolute value, which linkers take for no clash.
+fn is_same_value(graph: &LinkGraph, first: SymbolId, second: SymbolId) -> bool {
+    match (graph.addressable(first), graph.addressable(second)) {
+        (Addressable::Absolute(first), Addressable::Absolute(second)) => first == second,
+        _ => false,
+    }
 }
 
 /// Where a symbol is defined, for messages.

@@ -12,7 +12,7 @@ use crate::prune::Liveness;
 use crate::resolve::Resolution;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, BlockId, Edge, EdgeKind, GraphError, LinkGraph, NewBlock, NewContent, NewSection,
+    Addressable, BlockId, Edge, EdgeKind, GraphError, Lifetime, LinkGraph, NewBlock, NewContent, NewSection,
     Prot, SectionFlags, SectionId, SectionKind, SymbolFlags, SymbolId,
 };
 use clinch_target::{Arch, EdgeFlags, EdgeInfo, Expr, Request, Table, Template};
@@ -89,9 +89,21 @@ pub enum TableError {
         /// What is asked for.
         what: &'static str,
     },
+    /// A reference to what does not take part: a section of a group that did not prevail.
+    #[error("{place}: relocation refers to a discarded section{}", named(.symbol))]
+    Discarded {
+        /// Where.
+        place: Place,
+        /// The symbol's mangled name, empty when it has none.
+        symbol: String,
+    },
     /// The graph refused a change.
     #[error(transparent)]
     Graph(#[from] GraphError),
+}
+
+fn named(symbol: &str) -> String {
+    if symbol.is_empty() { String::new() } else { format!(" (symbol {symbol})") }
 }
 
 impl Tables {
@@ -123,8 +135,8 @@ pub fn build(
     rules: &TableRules<'_>,
 ) -> Result<Tables, Vec<TableError>> {
     let mut builder = Builder { arch, resolution, rules, tables: Tables::default() };
-    let (asking, direct) = builder.scan(graph, liveness);
     let mut errors = Vec::new();
+    let (asking, direct) = builder.scan(graph, liveness, &mut errors);
     for symbol in direct {
         if let Err(error) = builder.bring_near(graph, symbol) {
             errors.push(error);
@@ -151,7 +163,12 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// The blocks that ask for an entry, and the symbols that are referred to directly but have
     /// no place that code can reach: each in id order.
-    fn scan(&self, graph: &LinkGraph, liveness: &Liveness) -> (Vec<BlockId>, Vec<SymbolId>) {
+    fn scan(
+        &self,
+        graph: &LinkGraph,
+        liveness: &Liveness,
+        errors: &mut Vec<TableError>,
+    ) -> (Vec<BlockId>, Vec<SymbolId>) {
         let mut asking = Vec::new();
         let mut direct = clinch_graph::IdSet::<SymbolId>::default();
         let mut edges = Vec::new();
@@ -159,12 +176,18 @@ impl Builder<'_> {
             if graph.has_no_edges(block) || graph.edges(block, &mut edges).is_err() {
                 continue;
             }
-            let in_memory = graph.section(graph.block_section(block)).is_alloc();
+            let in_memory = graph.section_lifetime(graph.block_section(block)) != Lifetime::NoAlloc;
             let mut asks = false;
             for edge in &edges {
                 let Some(info) = self.arch.edge(edge.kind) else { continue };
                 let target = self.resolution.prevailing(edge.target);
                 let flags = graph.symbol_flags(target);
+                if flags.is_discarded() && in_memory {
+                    errors.push(TableError::Discarded {
+                        place: Place::of(graph, block, u64::from(edge.offset)),
+                        symbol: String::from_utf8_lossy(graph.symbol_name(target)).into_owned(),
+                    });
+                }
                 if flags.contains(SymbolFlags::IFUNC) && flags.is_definition() {
                     direct.insert(target);
                 }
@@ -232,7 +255,7 @@ impl Builder<'_> {
         &mut self,
         graph: &mut LinkGraph,
         block: BlockId,
-        edges: &mut Vec<Edge>,
+        edges: &mut [Edge],
     ) -> Result<(), TableError> {
         if !edges.is_sorted_by_key(|edge| edge.offset) {
             edges.sort_by_key(|edge| edge.offset);
@@ -323,7 +346,7 @@ impl Builder<'_> {
         new: &mut Vec<Edge>,
     ) -> Result<usize, TableError> {
         let edge = edges[index];
-        let in_memory = graph.section(graph.block_section(block)).is_alloc();
+        let in_memory = graph.section_lifetime(graph.block_section(block)) != Lifetime::NoAlloc;
         if self.rules.static_tls && in_memory {
             if info.expr == Expr::TpRelative {
                 new.push(edge);

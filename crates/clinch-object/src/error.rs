@@ -144,6 +144,18 @@ pub enum ReadErrorKind {
     /// A section that belongs to two groups.
     #[error("section {0} is a member of two groups")]
     TwoGroups(u64),
+    /// A section that no group can have.
+    #[error("section {0} cannot be a member of a group")]
+    GroupMember(u64),
+    /// A table of names whose last name has no end.
+    #[error("{0} does not end with a zero byte")]
+    Unterminated(&'static str),
+    /// Tables or contents that use the same bytes of the file, which no tool writes.
+    #[error("{0} overlap")]
+    Overlap(&'static str),
+    /// A table of LEB128 numbers whose last number has no end.
+    #[error("{0} ends inside a number")]
+    UnendedNumber(&'static str),
     /// A note that cannot be read.
     #[error("malformed note: {0}")]
     Note(&'static str),

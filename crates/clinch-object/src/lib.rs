@@ -3,6 +3,7 @@
 //!
 //! - [`input`] opens files; [`kind`] tells from the content what a file is.
 //! - [`elf::object`] reads relocatable objects into a graph: start there.
+//! - [`elf::addrsig`] and [`elf::note`] read what lies in sections of an object.
 //! - [`elf::shared`] reads what a shared object offers.
 //! - [`archive`] finds members; [`script`] reads the scripts that stand for libraries.
 //! - [`error`] is the catalogue of what can be wrong with an input.
@@ -21,7 +22,11 @@ pub mod kind;
 pub mod script;
 
 pub use archive::Archive;
-pub use elf::object::{AddedObjects, ElfObject, ReadOptions, add_blocks, add_objects, read_object};
+pub use elf::addrsig::address_significant;
+pub use elf::object::{
+    AddedObjects, ElfObject, ReadOptions, add_blocks, add_objects, add_objects_with, read_object,
+    read_object_with,
+};
 pub use error::{InputError, ReadError, ReadErrorKind};
 pub use input::FileBytes;
 pub use kind::FileKind;

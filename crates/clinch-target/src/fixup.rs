@@ -53,7 +53,7 @@ pub struct FixupError {
 #[non_exhaustive]
 pub enum FixupErrorKind {
     /// The value does not fit its field.
-    #[error("value {value:#x} does not fit {min:#x}..={max:#x}")]
+    #[error("value {} does not fit {}..={}", hex(*.value), hex(*.min), hex(*.max))]
     OutOfRange {
         /// The value.
         value: i128,
@@ -63,7 +63,7 @@ pub enum FixupErrorKind {
         max: i128,
     },
     /// The value must be a multiple of more than it is.
-    #[error("value {value:#x} is not a multiple of {align}")]
+    #[error("value {} is not a multiple of {align}", hex(*.value))]
     Misaligned {
         /// The value.
         value: i128,
@@ -83,4 +83,10 @@ pub enum FixupErrorKind {
     /// A thread-local access in a dylib that has no thread-local block.
     #[error("the dylib has no thread-local block")]
     NoThreadBlock,
+}
+
+/// A number with its sign, as formatting as hexadecimal leaves it out.
+fn hex(value: i128) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{:#x}", value.unsigned_abs())
 }

@@ -90,6 +90,12 @@ int main(int argc, char **argv) {
         fflush(stdout);
         execl("/bin/sh", "sh", "-c", "echo from the shell; exit 9", (char *)NULL);
     }
+    if (!strcmp(way, "pipe")) {
+        int ends[2];
+        fflush(stdout);
+        if (pipe(ends) == 0 && close(ends[0]) == 0 && write(ends[1], "x", 1) < 0)
+            return 11;
+    }
     if (!strcmp(way, "closed")) {
         close(0);
         fclose(stdout);

@@ -6,15 +6,15 @@
 #include <stdint.h>
 #include <string.h>
 
-static _Thread_local char page[4096] __attribute__((aligned(4096)));
-static _Thread_local char data[20000] = {1, 2, 3};
+static _Thread_local char page[4096] __attribute__((aligned(ALIGN)));
+static _Thread_local char data[10000] = {1, 2, 3};
 static _Thread_local char zero[SIZE];
 _Thread_local long last = 99;
 
 static void *use(void *unused) {
     (void)unused;
-    long bad = (uintptr_t)page % 4096 != 0;
-    bad += data[0] != 1 || data[2] != 3 || data[19999] != 0 || last != 99;
+    long bad = (uintptr_t)page % ALIGN != 0;
+    bad += data[0] != 1 || data[2] != 3 || data[9999] != 0 || last != 99;
     for (int i = 0; i < SIZE; ++i)
         bad += zero[i] != 0;
     memset(zero, 1, sizeof zero);

@@ -59,8 +59,17 @@ struct Global {
     }
 } global;
 
+__attribute__((constructor)) static void begin(int argc, char **argv) {
+    if (argc > 1 && !std::strcmp(argv[1], "initializer"))
+        thrower(2);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
+        if (!std::strcmp(argv[1], "atexit")) {
+            std::atexit([] { thrower(4); });
+            return 0;
+        }
         if (!std::strcmp(argv[1], "uncaught"))
             throw std::runtime_error("nobody catches this");
         if (!std::strcmp(argv[1], "noexcept"))

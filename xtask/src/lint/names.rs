@@ -1,8 +1,10 @@
 //! The rule that generic code names no architecture: it asks the architecture's table. So adding
-//! one touches one folder and one line of the registry.
+//! one touches one folder and one line of the registry. Likewise, a format's folder names no
+//! other format.
 
 use super::Finding;
 use super::files::File;
+use super::scan::has_word;
 
 /// How architectures are spelled, in lower case; longer ones first, for the message's sake.
 const NAMES: &[&str] = &[
@@ -62,8 +64,41 @@ static ALLOWED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Looks at code and literals; comments and tests may name what they like.
+/// Object formats, each a folder of the crates that read and write them.
+const FORMATS: &[&str] = &["elf", "macho", "coff"];
+
+/// Both rules.
 pub(super) fn check(file: &File) -> Vec<Finding> {
+    let mut findings = architectures(file);
+    findings.extend(formats(file));
+    findings
+}
+
+/// Looks for a module of another format in a format's folder.
+fn formats(file: &File) -> Vec<Finding> {
+    let is_of = |format: &&&str| {
+        file.path.contains(&format!("/{format}/")) || file.path.ends_with(&format!("/{format}.rs"))
+    };
+    let Some(own) = FORMATS.iter().find(is_of) else {
+        return Vec::new();
+    };
+    // An architecture's files for several formats lie side by side.
+    if !file.path.starts_with(GENERIC) || file.path.starts_with("crates/clinch-target/") {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (index, line) in file.lines.iter().enumerate().take(file.tests) {
+        let others = FORMATS.iter().filter(|format| *format != own);
+        for other in others.filter(|format| has_word(&line.code, format)) {
+            let text = format!("{own} uses {other}: formats do not see each other");
+            findings.push(Finding::new(&file.path, index + 1, text));
+        }
+    }
+    findings
+}
+
+/// Looks at code and literals; comments and tests may name what they like.
+fn architectures(file: &File) -> Vec<Finding> {
     if !file.is_rust()
         || !file.path.starts_with(GENERIC)
         || file.is_test()
@@ -138,6 +173,18 @@ mod tests {
         ] {
             assert_eq!(found(path, text).len(), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn formats_do_not_see_each_other() {
+        let text = "//! Like coff.\nuse crate::coff::raw;\nlet a = \"coff\";\nlet b = is_coff;\n";
+        assert_eq!(found("crates/clinch-object/src/elf/object.rs", text), [2]);
+        assert_eq!(found("crates/clinch-ld/src/image/elf.rs", text), [2]);
+        assert_eq!(
+            found("crates/clinch-object/src/coff/object.rs", text),
+            [0; 0]
+        );
+        assert_eq!(found("crates/clinch-object/src/kind.rs", text), [0; 0]);
     }
 
     #[test]

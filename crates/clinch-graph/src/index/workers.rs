@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 /// A number of threads, and the pool once it was needed.
 #[derive(Debug)]
 pub struct Workers {
-    threads: usize,
+    /// `None` for as many as the machine offers: finding that out costs system calls that a small
+    /// link does without.
+    threads: Option<usize>,
     pool: OnceLock<Option<rayon::ThreadPool>>,
 }
 
@@ -15,19 +17,17 @@ impl Workers {
     /// Work on `threads` threads; 0 and 1 mean the caller's own.
     pub const fn new(threads: usize) -> Self {
         Self {
-            threads,
+            threads: Some(threads),
             pool: OnceLock::new(),
         }
     }
 
     /// As many threads as the machine offers.
-    pub fn available() -> Self {
-        Self::new(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
-    }
-
-    /// How many threads work at most.
-    pub fn threads(&self) -> usize {
-        self.threads.max(1)
+    pub const fn available() -> Self {
+        Self {
+            threads: None,
+            pool: OnceLock::new(),
+        }
     }
 
     /// Calls `f` on every item and answers the results in the items' order. `cost` is a guess of
@@ -49,16 +49,22 @@ impl Workers {
     }
 
     fn pool(&self, worthwhile: bool) -> Option<&rayon::ThreadPool> {
-        if self.threads <= 1 || !worthwhile {
+        if !worthwhile || self.threads.is_some_and(|threads| threads <= 1) {
             return None;
         }
-        self.pool
-            .get_or_init(|| {
-                rayon::ThreadPoolBuilder::new()
-                    .num_threads(self.threads)
-                    .build()
-                    .ok()
-            })
-            .as_ref()
+        let build = || {
+            let threads = self.threads.or_else(|| {
+                let offered = std::thread::available_parallelism().ok()?;
+                Some(offered.get())
+            })?;
+            if threads <= 1 {
+                return None;
+            }
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .ok()
+        };
+        self.pool.get_or_init(build).as_ref()
     }
 }

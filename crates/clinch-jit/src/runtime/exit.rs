@@ -4,6 +4,7 @@ use super::init::{self, Arguments, Array};
 use clinch_graph::index::int::usize_of_u64;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 unsafe extern "C" {
     fn __cxa_atexit(
@@ -67,25 +68,44 @@ unsafe extern "C" {
     static environ: *mut *mut c_char;
 }
 
-/// Registers finalizers to run when the process exits, after every handler that the program
-/// registers from now on.
-pub fn finalize_at_exit(arrays: Vec<Array>) {
-    extern "C" fn run(arrays: *mut c_void) {
-        // SAFETY: made by `Box::into_raw` below, and called once.
-        let arrays = unsafe { Box::from_raw(arrays.cast::<Vec<Array>>()) };
+/// Finalizers that are to run once: at the end of the process, or when their dylib is unloaded.
+#[derive(Clone, Debug)]
+pub struct Finalizers(Arc<Mutex<Vec<Array>>>);
+
+impl Finalizers {
+    /// Runs them, unless they ran before.
+    ///
+    /// # Safety
+    /// The arrays must be readable and hold addresses of functions that may be called now.
+    pub unsafe fn run(&self) {
+        let arrays = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let none = Arguments {
             count: 0,
             values: std::ptr::null(),
             environment: std::ptr::null(),
         };
-        // SAFETY: the arrays belong to a finalized dylib that nothing unloads at exit.
+        // SAFETY: the caller's promise.
         unsafe { init::run(&arrays, none) };
     }
-    if !arrays.is_empty() {
-        let arrays = Box::into_raw(Box::new(arrays)).cast();
-        // SAFETY: `run` takes what it is given once.
-        unsafe { __cxa_atexit(run, arrays, std::ptr::null_mut()) };
+}
+
+/// Registers finalizers to run when the process exits, after every handler that the program
+/// registers from now on; `None` when there are none.
+pub fn finalize_at_exit(arrays: Vec<Array>) -> Option<Finalizers> {
+    extern "C" fn run(finalizers: *mut c_void) {
+        // SAFETY: made by `Box::into_raw` below, and called once.
+        let finalizers = unsafe { Box::from_raw(finalizers.cast::<Finalizers>()) };
+        // SAFETY: the arrays belong to a finalized dylib; who unloads it runs them before.
+        unsafe { finalizers.run() };
     }
+    if arrays.is_empty() {
+        return None;
+    }
+    let finalizers = Finalizers(Arc::new(Mutex::new(arrays)));
+    let registered = Box::into_raw(Box::new(finalizers.clone())).cast();
+    // SAFETY: `run` takes what it is given once.
+    unsafe { __cxa_atexit(run, registered, std::ptr::null_mut()) };
+    Some(finalizers)
 }
 
 /// Runs the handlers that were registered with a dylib's handle, last to first, each once.

@@ -142,6 +142,8 @@ fn thread_pointer() -> u64 {
 
 /// Writes into the initial image of the program's thread-local block.
 fn write_image(start: u64, values: &[u8]) -> Result<(), MemoryError> {
+    /// Two writers of one page must not seal it for one another.
+    static WRITING: Mutex<()> = Mutex::new(());
     const PAGE: u64 = 4096;
     let missing = || {
         MemoryError::Runtime(
@@ -158,6 +160,7 @@ fn write_image(start: u64, values: &[u8]) -> Result<(), MemoryError> {
         let result = unsafe { libc::mprotect(pages, size, bits) };
         if result == 0 { Ok(()) } else { Err(missing()) }
     };
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     protect(libc::PROT_READ | libc::PROT_WRITE)?;
     // SAFETY: inside the image: the reserve lies in it whole, and the block in the reserve.
     unsafe { write(place, values) };

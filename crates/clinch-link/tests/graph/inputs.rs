@@ -19,17 +19,26 @@ struct Start {
 /// `inputs [$N:sN…]`: the graph's entities become those of `a.o`; each argument names the first
 /// symbol and the first section of a further input, `b.o` and so on.
 pub(crate) fn run(graph: &mut LinkGraph, arguments: &[&str]) -> Result<Option<String>, String> {
-    let mut starts = vec![Start { symbol: 0, section: 0 }];
+    let mut starts = vec![Start {
+        symbol: 0,
+        section: 0,
+    }];
     for argument in arguments {
         const USAGE: &str = "inputs takes arguments such as $3:s2";
         let numbers = argument
             .strip_prefix('$')
             .and_then(|rest| rest.split_once(":s"))
             .and_then(|(symbol, section)| {
-                Some((symbol.parse::<usize>().ok()?, section.parse::<usize>().ok()?))
+                Some((
+                    symbol.parse::<usize>().ok()?,
+                    section.parse::<usize>().ok()?,
+                ))
             });
         let (symbol, section) = numbers.ok_or(USAGE)?;
-        let start = Start { symbol: symbol.wrapping_sub(1), section: section.wrapping_sub(1) };
+        let start = Start {
+            symbol: symbol.wrapping_sub(1),
+            section: section.wrapping_sub(1),
+        };
         let last = starts[starts.len() - 1];
         if start.symbol < last.symbol || start.section < last.section {
             return Err("inputs must be ascending".to_owned());
@@ -43,17 +52,29 @@ pub(crate) fn run(graph: &mut LinkGraph, arguments: &[&str]) -> Result<Option<St
 /// Makes one input of a graph that has none.
 pub(crate) fn ensure(graph: &mut LinkGraph) -> Result<(), String> {
     if graph.n_inputs() == 1 {
-        *graph = rebuild(graph, &[Start { symbol: 0, section: 0 }])?;
+        *graph = rebuild(
+            graph,
+            &[Start {
+                symbol: 0,
+                section: 0,
+            }],
+        )?;
     }
     Ok(())
 }
 
 fn rebuild(old: &LinkGraph, starts: &[Start]) -> Result<LinkGraph, String> {
     let blocks = block_of_each_section(old)?;
-    let end = Start { symbol: old.n_symbols(), section: old.n_sections() };
+    let end = Start {
+        symbol: old.n_symbols(),
+        section: old.n_sections(),
+    };
     let ends = starts.iter().skip(1).copied().chain([end]);
     let ranges: Vec<(Start, Start)> = starts.iter().copied().zip(ends).collect();
-    if ranges.iter().any(|(from, to)| from.symbol > to.symbol || from.section > to.section) {
+    if ranges
+        .iter()
+        .any(|(from, to)| from.symbol > to.symbol || from.section > to.section)
+    {
         return Err("an input begins behind the graph's end".to_owned());
     }
     let mut graph = LinkGraph::new(old.name(), old.target());
@@ -113,7 +134,9 @@ fn rebuild(old: &LinkGraph, starts: &[Start]) -> Result<LinkGraph, String> {
         }
         let kept = &kept[number];
         part.resolve_symbols(|section| {
-            kept.iter().position(|&old| old == from.section + usize_of(section)).map(u32_of)
+            kept.iter()
+                .position(|&old| old == from.section + usize_of(section))
+                .map(u32_of)
         })
         .map_err(|error| format!("{error:?}"))?;
     }
@@ -126,7 +149,10 @@ fn rebuild(old: &LinkGraph, starts: &[Start]) -> Result<LinkGraph, String> {
 fn block_of_each_section(graph: &LinkGraph) -> Result<Vec<BlockId>, String> {
     let blocks: Vec<BlockId> = graph.blocks().collect();
     let fits = graph.n_sections() == blocks.len()
-        && blocks.iter().zip(graph.sections()).all(|(&block, s)| graph.block_section(block) == s);
+        && blocks
+            .iter()
+            .zip(graph.sections())
+            .all(|(&block, s)| graph.block_section(block) == s);
     if fits {
         Ok(blocks)
     } else {
@@ -141,18 +167,25 @@ fn base_of(
 ) -> Result<SymbolBase, String> {
     Ok(match graph.addressable(symbol) {
         Addressable::Block { block, offset } => {
-            let section = graph.block_section(block).index().checked_sub(first_section);
+            let section = graph
+                .block_section(block)
+                .index()
+                .checked_sub(first_section);
             let section = section.ok_or("a symbol lies in another input's section")?;
-            SymbolBase::Section { section: u32_of(section), offset }
+            SymbolBase::Section {
+                section: u32_of(section),
+                offset,
+            }
         }
         Addressable::Absolute(value) => SymbolBase::Absolute(value),
         Addressable::External => SymbolBase::External,
         Addressable::Common { align } => SymbolBase::Common {
             align: u32::try_from(align).map_err(|error| error.to_string())?,
         },
-        Addressable::Discarded | Addressable::Null => {
-            SymbolBase::Section { section: u32::MAX, offset: 0 }
-        }
+        Addressable::Discarded | Addressable::Null => SymbolBase::Section {
+            section: u32::MAX,
+            offset: 0,
+        },
     })
 }
 
@@ -164,9 +197,16 @@ fn comdats(old: &LinkGraph, graph: &mut LinkGraph, inputs: IdRange<InputId>) -> 
         let mine: Vec<ComdatId> = old
             .comdats()
             .iter()
-            .filter(|&id| symbols.iter().any(|symbol| symbol == old.comdat(id).signature))
+            .filter(|&id| {
+                symbols
+                    .iter()
+                    .any(|symbol| symbol == old.comdat(id).signature)
+            })
             .collect();
-        let made = mine.iter().map(|&id| Comdat { input, ..old.comdat(id) });
+        let made = mine.iter().map(|&id| Comdat {
+            input,
+            ..old.comdat(id)
+        });
         let ids = graph.add_comdats(input, made);
         for (&old, id) in mine.iter().zip(ids.iter()) {
             new[old.index()] = id;
@@ -192,13 +232,21 @@ fn finish(
     let mut edges: Vec<Edge> = Vec::new();
     for (&block, &new) in blocks.iter().zip(new_blocks) {
         let Some(new) = new else { continue };
-        old.edges(block, &mut edges).map_err(|error| error.to_string())?;
-        graph.set_edges(new, std::mem::take(&mut edges)).map_err(text)?;
+        old.edges(block, &mut edges)
+            .map_err(|error| error.to_string())?;
+        graph
+            .set_edges(new, std::mem::take(&mut edges))
+            .map_err(text)?;
         let (align, offset) = (old.block_align(block), old.block_align_offset(block));
         graph.set_block_align(new, align, offset).map_err(text)?;
     }
     for &(parent, child) in old.associations() {
-        let new = |block| blocks.iter().position(|&b| b == block).and_then(|n| new_blocks[n]);
+        let new = |block| {
+            blocks
+                .iter()
+                .position(|&b| b == block)
+                .and_then(|n| new_blocks[n])
+        };
         if let (Some(parent), Some(child)) = (new(parent), new(child)) {
             graph.associate(parent, child).map_err(text)?;
         }
@@ -227,15 +275,24 @@ impl File {
             u32_of(offset)
         };
         let symbols = (from.symbol..to.symbol).map(SymbolId::from_index);
-        let symbol_names = symbols.map(|symbol| name(old.symbol_name(symbol))).collect();
+        let symbol_names = symbols
+            .map(|symbol| name(old.symbol_name(symbol)))
+            .collect();
         let sections = (from.section..to.section).map(SectionId::from_index);
-        let section_names = sections.map(|section| name(old.section_name(section))).collect();
+        let section_names = sections
+            .map(|section| name(old.section_name(section)))
+            .collect();
         let mut contents = Vec::new();
         for &block in &blocks[from.section..to.section] {
             contents.push(u64_of(bytes.len()));
             bytes.extend_from_slice(old.content(block).bytes());
         }
-        Self { bytes, symbol_names, section_names, contents }
+        Self {
+            bytes,
+            symbol_names,
+            section_names,
+            contents,
+        }
     }
 
     fn read_block(

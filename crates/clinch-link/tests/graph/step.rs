@@ -28,7 +28,11 @@ fn find(graph: &mut LinkGraph) -> Result<Found, String> {
     let inputs = IdRange::<InputId>::new(1, graph.n_inputs());
     names.add_inputs(graph, &Workers::new(1), inputs);
     let resolution = clinch_link::resolve::resolve(graph, &names, |_| true).map_err(lines)?;
-    Ok(Found { arch, names, resolution })
+    Ok(Found {
+        arch,
+        names,
+        resolution,
+    })
 }
 
 /// All errors, as a test expects them.
@@ -42,7 +46,11 @@ fn text(error: impl Display) -> String {
 }
 
 fn no_arguments(arguments: &[&str]) -> Result<(), String> {
-    if arguments.is_empty() { Ok(()) } else { Err("takes no arguments".to_owned()) }
+    if arguments.is_empty() {
+        Ok(())
+    } else {
+        Err("takes no arguments".to_owned())
+    }
 }
 
 fn name(bytes: &[u8]) -> String {
@@ -61,10 +69,14 @@ fn everything(graph: &LinkGraph) -> Liveness {
 /// `resolve`: says what each name means, then which names nothing defines.
 pub(crate) fn resolve(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     no_arguments(arguments)?;
-    let Found { names, resolution, .. } = find(graph)?;
+    let Found {
+        names, resolution, ..
+    } = find(graph)?;
     let mut said = String::new();
     for id in names.ids().iter() {
-        let Some(symbol) = resolution.of_name(id) else { continue };
+        let Some(symbol) = resolution.of_name(id) else {
+            continue;
+        };
         let flags = graph.symbol_flags(symbol);
         let place = clinch_link::resolve::definition_place(graph, symbol);
         write!(said, "{}: {symbol} {place}", name(names.name(graph, id))).map_err(text)?;
@@ -83,16 +95,19 @@ pub(crate) fn resolve(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
             Scope::Hidden => " hidden",
             _ => "",
         });
-        let others = graph.symbols().filter(|&other| {
-            other != symbol && resolution.prevailing(other) == symbol
-        });
+        let others = graph
+            .symbols()
+            .filter(|&other| other != symbol && resolution.prevailing(other) == symbol);
         let others: Vec<String> = others.map(|other| other.to_string()).collect();
         if !others.is_empty() {
             write!(said, " for {}", others.join(" ")).map_err(text)?;
         }
         said.push('\n');
     }
-    let undefined = resolution.undefined().iter().map(|&id| name(names.name(graph, id)));
+    let undefined = resolution
+        .undefined()
+        .iter()
+        .map(|&id| name(names.name(graph, id)));
     let undefined: Vec<String> = undefined.collect();
     writeln!(said, "undefined: {}", undefined.join(" ")).map_err(text)?;
     Ok(Some(said.replace("undefined: \n", "")))
@@ -109,7 +124,9 @@ pub(crate) fn commons(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
 /// `start-stop`: says the sections whose bounds are asked for.
 pub(crate) fn start_stop(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     no_arguments(arguments)?;
-    let Found { names, resolution, .. } = find(graph)?;
+    let Found {
+        names, resolution, ..
+    } = find(graph)?;
     let mut said = String::new();
     for bounds in start_stop_step::find(graph, &names, &resolution) {
         let symbol = |symbol: Option<SymbolId>| symbol.map_or("-".to_owned(), |s| s.to_string());
@@ -135,7 +152,11 @@ pub(crate) fn arrays(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     let mut said = String::new();
     for (block, kind) in start_stop_step::arrays(graph, |_| true, fini) {
         let section = name(graph.section_name(graph.block_section(block)));
-        let way = if start_stop_step::runs_backward(kind) { "backward" } else { "forward" };
+        let way = if start_stop_step::runs_backward(kind) {
+            "backward"
+        } else {
+            "forward"
+        };
         writeln!(said, "{block} {section} {way}").map_err(text)?;
     }
     Ok(Some(said))
@@ -150,7 +171,11 @@ pub(crate) fn frames(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
 }
 
 fn find_live(graph: &mut LinkGraph, roots: &[&str]) -> Result<Liveness, String> {
-    let Found { arch, names, resolution } = find(graph)?;
+    let Found {
+        arch,
+        names,
+        resolution,
+    } = find(graph)?;
     let bounds = start_stop_step::find(graph, &names, &resolution);
     let mut symbols = Vec::new();
     for root in roots {
@@ -201,8 +226,11 @@ struct Reaches {
 
 impl Reaches {
     fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut reaches =
-            Self { default: Reach::Far, of: BTreeMap::new(), static_tls: true };
+        let mut reaches = Self {
+            default: Reach::Far,
+            of: BTreeMap::new(),
+            static_tls: true,
+        };
         for argument in arguments {
             match (*argument, argument.split_once('=')) {
                 ("no-static-tls", _) => reaches.static_tls = false,
@@ -210,7 +238,9 @@ impl Reaches {
                     reaches.default = Self::reach(argument)?;
                 }
                 (_, Some((name, reach))) => {
-                    reaches.of.insert(name.as_bytes().to_vec(), Self::reach(reach)?);
+                    reaches
+                        .of
+                        .insert(name.as_bytes().to_vec(), Self::reach(reach)?);
                 }
             }
         }
@@ -221,9 +251,10 @@ impl Reaches {
         match word.split_once('=').or(word.split_once(':')) {
             None if word == "near" => Ok(Reach::Near),
             None if word == "far" => Ok(Reach::Far),
-            Some(("far-data", size)) => {
-                Ok(Reach::FarData { size: size.parse().map_err(text)?, align: 16 })
-            }
+            Some(("far-data", size)) => Ok(Reach::FarData {
+                size: size.parse().map_err(text)?,
+                align: 16,
+            }),
             _ => Err(format!("`{word}` is not near, far or far-data=SIZE")),
         }
     }
@@ -238,10 +269,12 @@ fn build(graph: &mut LinkGraph, arguments: &[&str]) -> Result<(Found, Tables), S
         .filter_map(|id| Some((id, *reaches.of.get(graph.symbol_name(id))?)))
         .collect();
     let reach = |symbol| names.get(&symbol).copied().unwrap_or(reaches.default);
-    let rules = TableRules { reach: &reach, static_tls: reaches.static_tls };
-    let tables =
-        clinch_link::tables::build(graph, found.arch, &found.resolution, &live, &rules)
-            .map_err(lines)?;
+    let rules = TableRules {
+        reach: &reach,
+        static_tls: reaches.static_tls,
+    };
+    let tables = clinch_link::tables::build(graph, found.arch, &found.resolution, &live, &rules)
+        .map_err(lines)?;
     Ok((found, tables))
 }
 
@@ -259,7 +292,11 @@ pub(crate) fn entries(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
         let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
         blocks.join(" ")
     };
-    let mut said = format!("touched: {}\nmade: {}\n", list(&tables.touched), list(&tables.made));
+    let mut said = format!(
+        "touched: {}\nmade: {}\n",
+        list(&tables.touched),
+        list(&tables.made)
+    );
     for (entry, resolver) in &tables.ifuncs {
         writeln!(said, "ifunc: entry {entry} resolver {resolver}").map_err(text)?;
     }
@@ -293,7 +330,10 @@ impl Addresses {
             let (name, value) = word.split_once('=').ok_or("expected NAME=ADDRESS")?;
             of.insert(name.as_bytes().to_vec(), number(value)?);
         }
-        Ok(Self { base: number(base)?, of })
+        Ok(Self {
+            base: number(base)?,
+            of,
+        })
     }
 
     /// Places all blocks: segments follow one another, each at a page.
@@ -353,8 +393,11 @@ pub(crate) fn layout(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     for (base, segment) in &layout.segments {
         let (kind, align) = (segment.kind, segment.align);
         let (content, size) = (segment.content_size, segment.size);
-        writeln!(said, "{kind:?} at {base:#x} align {align} content {content:#x} size {size:#x}")
-            .map_err(text)?;
+        writeln!(
+            said,
+            "{kind:?} at {base:#x} align {align} content {content:#x} size {size:#x}"
+        )
+        .map_err(text)?;
         for &(block, offset) in &segment.blocks {
             let section = name(graph.section_name(graph.block_section(block)));
             let size = graph.block_size(block);
@@ -363,8 +406,12 @@ pub(crate) fn layout(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     }
     for symbol in graph.symbols() {
         let address = layout.symbol(symbol);
-        writeln!(said, "{symbol} {} {address:#x}", name(graph.symbol_name(symbol)))
-            .map_err(text)?;
+        writeln!(
+            said,
+            "{symbol} {} {address:#x}",
+            name(graph.symbol_name(symbol))
+        )
+        .map_err(text)?;
     }
     Ok(Some(said))
 }
@@ -389,16 +436,19 @@ pub(crate) fn fixup(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     let addresses = Addresses::parse(&arguments)?;
     let found = find(graph)?;
     let layout = addresses.place(graph, &found, &everything(graph));
-    let thread_local =
-        layout.segments.iter().find(|(_, segment)| segment.kind == SegmentKind::ThreadLocal);
+    let thread_local = layout
+        .segments
+        .iter()
+        .find(|(_, segment)| segment.kind == SegmentKind::ThreadLocal);
     let tls = thread_local.map(|(image, segment)| {
         let size = segment.size.next_multiple_of(segment.align).cast_signed();
-        TlsBlock { image: *image, tp_offset: no_tp.is_empty().then_some(-size) }
+        TlsBlock {
+            image: *image,
+            tp_offset: no_tp.is_empty().then_some(-size),
+        }
     });
     let got = addresses.of.get(&b".got"[..]).copied();
-    let got = got.or_else(|| {
-        Some(layout.range_of(graph, clinch_graph::SectionKind::Got)?.0)
-    });
+    let got = got.or_else(|| Some(layout.range_of(graph, clinch_graph::SectionKind::Got)?.0));
     let mut said = String::new();
     let mut errors = Vec::new();
     for (number, (base, segment)) in layout.segments.iter().enumerate() {
@@ -429,5 +479,9 @@ pub(crate) fn fixup(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
             said.push('\n');
         }
     }
-    if errors.is_empty() { Ok(Some(said)) } else { Err(lines(errors)) }
+    if errors.is_empty() {
+        Ok(Some(said))
+    } else {
+        Err(lines(errors))
+    }
 }

@@ -1,5 +1,7 @@
 //! ELF: relocatable objects to graph parts, and what shared objects offer.
 
+pub mod addrsig;
+mod headers;
 pub mod note;
 pub mod object;
 pub mod raw;

@@ -1,6 +1,11 @@
 //! Notes, and the GNU properties in them (gABI, Note Section; x86-64 psABI, GNU Property).
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::raw::Format;
 use crate::error::{ReadError, ReadErrorKind};
@@ -40,17 +45,30 @@ pub fn notes(format: Format, data: &[u8], align: u64) -> Result<Vec<Note<'_>>, R
     while at < data.len() {
         let fail = |why| ReadError::new(u64_of(at), ReadErrorKind::Note(why));
         let field = |n: usize| {
-            format.u32(data, at + n).ok_or_else(|| fail("the header is truncated"))
+            format
+                .u32(data, at + n)
+                .ok_or_else(|| fail("the header is truncated"))
         };
         let (name_size, size, kind) = (usize_of(field(0)?), usize_of(field(4)?), field(8)?);
-        let name_end = (at + 12).checked_add(name_size).ok_or_else(|| fail("name too long"))?;
-        let name = data.get(at + 12..name_end).ok_or_else(|| fail("the name is truncated"))?;
+        let name_end = (at + 12)
+            .checked_add(name_size)
+            .ok_or_else(|| fail("name too long"))?;
+        let name = data
+            .get(at + 12..name_end)
+            .ok_or_else(|| fail("the name is truncated"))?;
         let start = name_end.next_multiple_of(align);
-        let end = start.checked_add(size).ok_or_else(|| fail("description too long"))?;
-        let description =
-            data.get(start..end).ok_or_else(|| fail("the description is truncated"))?;
+        let end = start
+            .checked_add(size)
+            .ok_or_else(|| fail("description too long"))?;
+        let description = data
+            .get(start..end)
+            .ok_or_else(|| fail("the description is truncated"))?;
         let name = name.strip_suffix(&[0]).unwrap_or(name);
-        notes.push(Note { name, kind, description });
+        notes.push(Note {
+            name,
+            kind,
+            description,
+        });
         at = end.next_multiple_of(align);
     }
     Ok(notes)
@@ -66,11 +84,15 @@ pub fn properties(format: Format, description: &[u8]) -> Result<Vec<Property<'_>
     while at < description.len() {
         let fail = |why| ReadError::new(u64_of(at), ReadErrorKind::Note(why));
         let field = |n: usize| {
-            format.u32(description, at + n).ok_or_else(|| fail("a property is truncated"))
+            format
+                .u32(description, at + n)
+                .ok_or_else(|| fail("a property is truncated"))
         };
         let (kind, size) = (field(0)?, u64::from(field(4)?));
         let end = usize_of_u64(u64_of(at + 8) + size);
-        let data = description.get(at + 8..end).ok_or_else(|| fail("a property is truncated"))?;
+        let data = description
+            .get(at + 8..end)
+            .ok_or_else(|| fail("a property is truncated"))?;
         properties.push(Property { kind, data });
         at = end.next_multiple_of(format.word_size());
     }
@@ -79,10 +101,18 @@ pub fn properties(format: Format, description: &[u8]) -> Result<Vec<Property<'_>
 
 #[cfg(test)]
 mod tests {
+    #![allow(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        reason = "a test may panic"
+    )]
     use super::*;
     use clinch_graph::Endian;
 
-    const LE64: Format = Format { is_64: true, endian: Endian::Little };
+    const LE64: Format = Format {
+        is_64: true,
+        endian: Endian::Little,
+    };
 
     #[test]
     fn property_note_of_a_compiler() {
@@ -97,9 +127,18 @@ mod tests {
         }
         let notes = notes(LE64, &data, 8).unwrap();
         assert_eq!(notes.len(), 1);
-        assert_eq!((notes[0].name, notes[0].kind), (&b"GNU"[..], NT_GNU_PROPERTY_TYPE_0));
+        assert_eq!(
+            (notes[0].name, notes[0].kind),
+            (&b"GNU"[..], NT_GNU_PROPERTY_TYPE_0)
+        );
         let properties = properties(LE64, notes[0].description).unwrap();
-        assert_eq!(properties, [Property { kind: 0xc000_0002, data: &[3, 0, 0, 0] }]);
+        assert_eq!(
+            properties,
+            [Property {
+                kind: 0xc000_0002,
+                data: &[3, 0, 0, 0]
+            }]
+        );
     }
 
     #[test]

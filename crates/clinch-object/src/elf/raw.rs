@@ -1,7 +1,12 @@
 //! Checked views of ELF's structures, generic over class and byte order. No method can panic or
 //! read outside the file; nothing is copied. (gABI, chapters 4 and 5.)
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::Endian;
@@ -134,7 +139,11 @@ impl Format {
     /// An address-sized integer at `offset`.
     #[inline]
     pub fn word(self, bytes: &[u8], offset: usize) -> Option<u64> {
-        if self.is_64 { self.u64(bytes, offset) } else { self.u32(bytes, offset).map(u64::from) }
+        if self.is_64 {
+            self.u64(bytes, offset)
+        } else {
+            self.u32(bytes, offset).map(u64::from)
+        }
     }
 
     /// Size of an address in bytes.
@@ -185,7 +194,10 @@ pub fn range(
         Some(end) if end <= have => Ok(usize_of_u64(offset)..usize_of_u64(end)),
         end => {
             let size = end.unwrap_or(u64::MAX);
-            Err(ReadError::new(offset, ReadErrorKind::Truncated { what, size, have }))
+            Err(ReadError::new(
+                offset,
+                ReadErrorKind::Truncated { what, size, have },
+            ))
         }
     }
 }
@@ -239,7 +251,9 @@ impl Header {
         }
         let format = Format { is_64, endian };
         let size = if is_64 { 64 } else { 52 };
-        let head = bytes.get(..size).ok_or_else(|| truncated("ELF header", u64_of(size), bytes))?;
+        let head = bytes
+            .get(..size)
+            .ok_or_else(|| truncated("ELF header", u64_of(size), bytes))?;
         let header = Self::fields(format, head).ok_or_else(|| bad("truncated header"))?;
         header.resolve(head, bytes)
     }
@@ -270,11 +284,19 @@ impl Header {
         let rest = if self.format.is_64 { 48 } else { 36 };
         let found = u64::from(self.format.u16(head, rest + 10).unwrap_or(0));
         if found != u64_of(entry) {
-            let kind =
-                ReadErrorKind::EntrySize { what: "section header", found, want: u64_of(entry) };
+            let kind = ReadErrorKind::EntrySize {
+                what: "section header",
+                found,
+                want: u64_of(entry),
+            };
             return Err(ReadError::new(u64_of(rest + 10), kind));
         }
-        let first = slice(bytes, "section header 0", self.section_headers, u64_of(entry))?;
+        let first = slice(
+            bytes,
+            "section header 0",
+            self.section_headers,
+            u64_of(entry),
+        )?;
         let first = SectionHeader::parse(self.format, first)
             .ok_or_else(|| truncated("section header 0", self.section_headers, bytes))?;
         if self.n_sections == 0 {
@@ -287,7 +309,10 @@ impl Header {
             self.n_program_headers = u64::from(first.info);
         }
         let size = self.n_sections.checked_mul(u64_of(entry)).ok_or_else(|| {
-            ReadError::new(self.section_headers, ReadErrorKind::TooLarge("section header table"))
+            ReadError::new(
+                self.section_headers,
+                ReadErrorKind::TooLarge("section header table"),
+            )
         })?;
         range(bytes, "section header table", self.section_headers, size)?;
         if self.n_sections > u64::from(u32::MAX) {
@@ -302,12 +327,23 @@ impl Header {
         let start = usize_of_u64(self.section_headers);
         let size = usize_of_u64(self.n_sections) * self.format.section_header_size();
         let table = bytes.get(start..start + size).unwrap_or(&[]);
-        Sections { format: self.format, table, offset: self.section_headers }
+        Sections {
+            format: self.format,
+            table,
+            offset: self.section_headers,
+        }
     }
 }
 
 fn truncated(what: &'static str, size: u64, bytes: &[u8]) -> ReadError {
-    ReadError::new(0, ReadErrorKind::Truncated { what, size, have: u64_of(bytes.len()) })
+    ReadError::new(
+        0,
+        ReadErrorKind::Truncated {
+            what,
+            size,
+            have: u64_of(bytes.len()),
+        },
+    )
 }
 
 /// A section header.
@@ -371,7 +407,8 @@ impl SectionHeader {
     /// # Errors
     /// They do not lie in the file.
     pub fn data<'d>(&self, bytes: &'d [u8], what: &'static str) -> Result<&'d [u8], ReadError> {
-        self.data_range(bytes, what).map(|range| bytes.get(range).unwrap_or(&[]))
+        self.data_range(bytes, what)
+            .map(|range| bytes.get(range).unwrap_or(&[]))
     }
 
     /// Where the section's bytes are; an empty range for `SHT_NOBITS`.
@@ -410,7 +447,10 @@ impl Sections<'_> {
     pub fn get(&self, index: usize) -> Option<SectionHeader> {
         let size = self.format.section_header_size();
         let start = index.checked_mul(size)?;
-        SectionHeader::parse(self.format, self.table.get(start..start + size)?)
+        SectionHeader::parse(
+            self.format,
+            self.table.get(start..start.checked_add(size)?)?,
+        )
     }
 
     /// Section header `index`, on behalf of `what`.
@@ -419,7 +459,11 @@ impl Sections<'_> {
     /// There is no such section.
     pub fn need(&self, what: &'static str, index: u64) -> Result<SectionHeader, ReadError> {
         self.get(usize_of_u64(index)).ok_or_else(|| {
-            let kind = ReadErrorKind::NoSection { what, index, count: u64_of(self.len()) };
+            let kind = ReadErrorKind::NoSection {
+                what,
+                index,
+                count: u64_of(self.len()),
+            };
             ReadError::new(self.offset, kind)
         })
     }

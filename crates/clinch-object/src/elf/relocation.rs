@@ -1,9 +1,14 @@
 //! Relocation records to edges: REL, RELA and CREL, decoded in place, one block at a time. The
 //! word that a block keeps about its records is the number of their section header.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
-use super::object::ElfObject;
+use super::headers::ElfObject;
 use super::raw::{Format, SectionHeader, sht};
 use clinch_graph::index::int::{low_u32, signed, u64_of, usize_of};
 use clinch_graph::{Edge, EdgeError, EdgeErrorKind, EdgeKind, EdgeRequest, EdgeSource, SymbolId};
@@ -24,7 +29,10 @@ struct Record {
 impl EdgeSource for ElfObject {
     fn decode(&self, request: &EdgeRequest<'_>, out: &mut Vec<Edge>) -> Result<(), EdgeError> {
         let Some((header, table)) = self.table(request) else {
-            return Err(EdgeError { offset: 0, kind: EdgeErrorKind::Truncated });
+            return Err(EdgeError {
+                offset: 0,
+                kind: EdgeErrorKind::Truncated,
+            });
         };
         let format = self.format();
         match (header.kind, format.is_64) {
@@ -47,7 +55,9 @@ impl EdgeSource for ElfObject {
     }
 
     fn count(&self, request: &EdgeRequest<'_>) -> usize {
-        let Some((header, table)) = self.table(request) else { return 0 };
+        let Some((header, table)) = self.table(request) else {
+            return 0;
+        };
         match (header.kind, self.format().is_64) {
             (sht::CREL, _) => {
                 let count = uleb128(table, &mut 0).unwrap_or(0) >> 3;
@@ -64,7 +74,10 @@ impl EdgeSource for ElfObject {
 
 impl ElfObject {
     fn table<'d>(&self, request: &EdgeRequest<'d>) -> Option<(SectionHeader, &'d [u8])> {
-        let header = self.header.sections(request.bytes).get(usize_of(request.table))?;
+        let header = self
+            .header
+            .sections(request.bytes)
+            .get(usize_of(request.table))?;
         let table = header.data(request.bytes, "relocation table").ok()?;
         Some((header, table))
     }
@@ -83,7 +96,10 @@ impl ElfObject {
         for (index, raw) in records.iter().enumerate() {
             let at = header.offset + u64_of(index * N);
             let Some(record) = read(format, raw) else {
-                return Err(EdgeError { offset: at, kind: EdgeErrorKind::Truncated });
+                return Err(EdgeError {
+                    offset: at,
+                    kind: EdgeErrorKind::Truncated,
+                });
             };
             out.push(self.edge(request, Record { at, ..record })?);
         }
@@ -91,7 +107,10 @@ impl ElfObject {
             Ok(())
         } else {
             let offset = header.offset + u64_of(records.len() * N);
-            Err(EdgeError { offset, kind: EdgeErrorKind::Truncated })
+            Err(EdgeError {
+                offset,
+                kind: EdgeErrorKind::Truncated,
+            })
         }
     }
 
@@ -106,11 +125,14 @@ impl ElfObject {
         out: &mut Vec<Edge>,
     ) -> Result<(), EdgeError> {
         let mut cursor = 0;
-        let truncated =
-            |cursor| EdgeError { offset: offset + u64_of(cursor), kind: EdgeErrorKind::Truncated };
+        let truncated = |cursor| EdgeError {
+            offset: offset + u64_of(cursor),
+            kind: EdgeErrorKind::Truncated,
+        };
         let head = uleb128(table, &mut cursor).ok_or_else(|| truncated(cursor))?;
         let (count, has_addend, shift) = (head >> 3, head & 4 != 0, head & 3);
         let flag_bits = if has_addend { 3 } else { 2 };
+        let is_64 = self.format().is_64;
         let (mut place, mut symbol, mut kind, mut addend) = (0_u64, 0_u32, 0_u32, 0_i64);
         for _ in 0..count {
             let start = cursor;
@@ -136,6 +158,11 @@ impl ElfObject {
             if step().is_none() {
                 return Err(truncated(start));
             }
+            if !is_64 {
+                // Differences are those of the class's own integers: they wrap around earlier.
+                place = u64::from(low_u32(place));
+                addend = i64::from(low_u32(addend.cast_unsigned()).cast_signed());
+            }
             let record = Record {
                 place: place << shift,
                 symbol,
@@ -150,7 +177,10 @@ impl ElfObject {
 
     #[inline]
     fn edge(&self, request: &EdgeRequest<'_>, record: Record) -> Result<Edge, EdgeError> {
-        let fail = |kind| EdgeError { offset: record.at, kind };
+        let fail = |kind| EdgeError {
+            offset: record.at,
+            kind,
+        };
         if record.symbol >= request.n_symbols {
             return Err(fail(EdgeErrorKind::NoSymbol(record.symbol)));
         }
@@ -169,7 +199,7 @@ impl ElfObject {
         };
         let offset = if kind == EdgeKind::KEEP_ALIVE {
             // Keeping something alive has no place, and records for it may have any offset.
-            low_u32(record.place.min(request.size))
+            u32::try_from(record.place.min(request.size)).unwrap_or(u32::MAX)
         } else {
             // Most places are far from the end, where the field's width does not matter.
             let room = request.size.checked_sub(record.place).ok_or_else(outside)?;
@@ -184,7 +214,12 @@ impl ElfObject {
         });
         let target = SymbolId::from_raw(request.first_symbol.wrapping_add(record.symbol))
             .ok_or_else(|| fail(EdgeErrorKind::NoSymbol(record.symbol)))?;
-        Ok(Edge { offset, kind, target, addend: addend.wrapping_add(bias) })
+        Ok(Edge {
+            offset,
+            kind,
+            target,
+            addend: addend.wrapping_add(bias),
+        })
     }
 }
 
@@ -233,7 +268,7 @@ fn rel32(format: Format, raw: &[u8; 8]) -> Option<Record> {
 }
 
 /// An unsigned LEB128 number; bits above 64 are dropped.
-fn uleb128(bytes: &[u8], cursor: &mut usize) -> Option<u64> {
+pub(super) fn uleb128(bytes: &[u8], cursor: &mut usize) -> Option<u64> {
     let (mut value, mut shift) = (0_u64, 0_u32);
     loop {
         let byte = *bytes.get(*cursor)?;
@@ -255,7 +290,11 @@ fn sleb128(bytes: &[u8], cursor: &mut usize) -> Option<i64> {
     let bits = (*cursor - start) * 7;
     let last = *bytes.get(*cursor - 1)?;
     let negative = last & 0x40 != 0;
-    Some(signed(if negative && bits < 64 { value | u64::MAX << bits } else { value }))
+    Some(signed(if negative && bits < 64 {
+        value | u64::MAX << bits
+    } else {
+        value
+    }))
 }
 
 fn sleb128_u32(bytes: &[u8], cursor: &mut usize) -> Option<u32> {

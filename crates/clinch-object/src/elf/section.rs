@@ -1,9 +1,15 @@
 //! The sections of one object: which take part, and what they become.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
-use super::object::{ElfObject, Failure, ReadOptions, align_log2, check_name};
-use super::raw::{SectionHeader, sht, shf};
+use super::headers::{ElfObject, Failure, align_log2, check_name};
+use super::object::ReadOptions;
+use super::raw::{SectionHeader, shf, sht};
 use crate::compressed;
 use crate::error::{ReadError, ReadErrorKind};
 use bytes::Bytes;
@@ -58,9 +64,24 @@ pub(super) fn choose(
 ) -> Result<Vec<Kept>, Failure> {
     let sections = object.header.sections(bytes);
     let n_sections = sections.len();
-    let mut group_of = vec![NONE; if object.groups.is_empty() { 0 } else { n_sections }];
+    let mut group_of = vec![
+        NONE;
+        if object.groups.is_empty() {
+            0
+        } else {
+            n_sections
+        }
+    ];
     for (number, group) in object.groups(bytes).enumerate() {
         for member in object.members(bytes, &group) {
+            if member == 0 {
+                let kind = ReadErrorKind::GroupMember(0);
+                let error = ReadError::new(u64_of(group.members.start), kind);
+                return Err(Failure {
+                    section: Some(group.section),
+                    error,
+                });
+            }
             let slot = group_of.get_mut(usize_of(member)).ok_or_else(|| {
                 let kind = ReadErrorKind::NoSection {
                     what: "section group",
@@ -75,43 +96,29 @@ pub(super) fn choose(
             if *slot != NONE {
                 let kind = ReadErrorKind::TwoGroups(u64::from(member));
                 let error = ReadError::new(u64_of(group.members.start), kind);
-                return Err(Failure { section: Some(member), error });
+                return Err(Failure {
+                    section: Some(member),
+                    error,
+                });
             }
             *slot = u32_of(number);
         }
     }
 
-    let mut table_of = vec![0_u32; n_sections];
-    for (index, section) in sections.iter() {
-        if matches!(section.kind, sht::REL | sht::RELA | sht::CREL) {
-            let at = sections.header_offset(index);
-            check_table(object, bytes, &section, at).map_err(|error| Failure {
-                section: Some(u32_of(index)),
-                error,
-            })?;
-            let slot = table_of.get_mut(usize_of(section.info)).ok_or_else(|| {
-                let kind = ReadErrorKind::NoSection {
-                    what: "relocation section",
-                    index: u64::from(section.info),
-                    count: u64_of(n_sections),
-                };
-                Failure { section: Some(u32_of(index)), error: ReadError::new(at, kind) }
-            })?;
-            if *slot != 0 {
-                let kind = ReadErrorKind::Several("relocation section for one section");
-                return Err(Failure {
-                    section: Some(u32_of(index)),
-                    error: ReadError::new(at, kind),
-                });
-            }
-            *slot = u32_of(index);
-        }
-    }
-
+    let table_of = relocation_tables(object, bytes)?;
+    let comdat_of = |section: usize| match group_of.get(section) {
+        Some(&group) if group != NONE => comdats.get(usize_of(group)),
+        _ => None,
+    };
     let mut kept = Vec::new();
     for (index, section) in sections.iter() {
         let used_up = match section.kind {
-            sht::NULL | sht::REL | sht::RELA | sht::CREL | sht::GROUP | sht::SYMTAB_SHNDX
+            sht::NULL
+            | sht::REL
+            | sht::RELA
+            | sht::CREL
+            | sht::GROUP
+            | sht::SYMTAB_SHNDX
             | sht::SYMTAB => true,
             sht::STRTAB => section.flags & shf::ALLOC == 0,
             _ => false,
@@ -119,18 +126,77 @@ pub(super) fn choose(
         if used_up || (section.flags & shf::ALLOC == 0 && !options.metadata) {
             continue;
         }
-        let comdat = match group_of.get(index) {
-            Some(&group) if group != NONE => comdats.get(usize_of(group)),
-            _ => None,
-        };
-        if comdat.is_none_or(keep) {
+        let comdat = comdat_of(index);
+        // What is ordered by a section says something about it and goes with it.
+        let parent = usize_of(if section.flags & shf::LINK_ORDER != 0 {
+            section.link
+        } else {
+            0
+        });
+        if comdat.is_none_or(keep) && (parent == 0 || comdat_of(parent).is_none_or(keep)) {
             let table = table_of.get(index).copied().unwrap_or(0);
-            kept.push(Kept { header: u32_of(index), table, comdat });
+            kept.push(Kept {
+                header: u32_of(index),
+                table,
+                comdat,
+            });
         }
     }
     // Thousands of these are alive at once.
     kept.shrink_to_fit();
     Ok(kept)
+}
+
+/// The number of the relocation table of each section, 0 for none.
+fn relocation_tables(object: &ElfObject, bytes: &[u8]) -> Result<Vec<u32>, Failure> {
+    let sections = object.header.sections(bytes);
+    let mut table_of = vec![0_u32; sections.len()];
+    let mut unused = u64_of(bytes.len());
+    for (index, section) in sections.iter() {
+        if !matches!(section.kind, sht::REL | sht::RELA | sht::CREL) {
+            continue;
+        }
+        let at = sections.header_offset(index);
+        let fail = |kind| Failure {
+            section: Some(u32_of(index)),
+            error: ReadError::new(at, kind),
+        };
+        check_table(object, bytes, &section, at).map_err(|error| Failure {
+            section: Some(u32_of(index)),
+            error,
+        })?;
+        // Else a small file could hold a table for each section, each as long as the file.
+        unused = unused
+            .checked_sub(section.size)
+            .ok_or_else(|| fail(ReadErrorKind::Overlap("relocation tables")))?;
+        let slot = table_of.get_mut(usize_of(section.info)).ok_or_else(|| {
+            fail(ReadErrorKind::NoSection {
+                what: "relocation section",
+                index: u64::from(section.info),
+                count: u64_of(sections.len()),
+            })
+        })?;
+        if section.info == 0 {
+            let what = "what a relocation section is for";
+            let found = sht::NULL;
+            return Err(fail(ReadErrorKind::SectionType {
+                what,
+                index: 0,
+                found,
+            }));
+        }
+        // A compact table has a head at least.
+        if section.size == 0 && section.kind != sht::CREL {
+            continue;
+        }
+        if *slot != 0 {
+            return Err(fail(ReadErrorKind::Several(
+                "relocation section for one section",
+            )));
+        }
+        *slot = u32_of(index);
+    }
+    Ok(table_of)
 }
 
 fn check_table(
@@ -148,7 +214,11 @@ fn check_table(
     };
     if section.entry_size != want && section.size != 0 {
         let found = section.entry_size;
-        let kind = ReadErrorKind::EntrySize { what: "relocation table", found, want };
+        let kind = ReadErrorKind::EntrySize {
+            what: "relocation table",
+            found,
+            want,
+        };
         return Err(ReadError::new(at, kind));
     }
     Ok(())
@@ -164,16 +234,25 @@ pub(super) fn fill(
     let sections = object.header.sections(bytes);
     let mut number_of = vec![NONE; sections.len()];
     let mut rest = BlockRest::default();
+    let mut unused = bytes.len();
     for (number, kept) in kept.iter().enumerate() {
-        let fail = |error| Failure { section: Some(kept.header), error };
-        let header = sections.need("section", u64::from(kept.header)).map_err(fail)?;
+        let fail = |error| Failure {
+            section: Some(kept.header),
+            error,
+        };
+        let header = sections
+            .need("section", u64::from(kept.header))
+            .map_err(fail)?;
         let at = sections.header_offset(usize_of(kept.header));
         check_name("section", header.name, &object.names, at).map_err(fail)?;
         let data = header.data_range(bytes, "section").map_err(fail)?;
         let name = object.section_name(bytes, kept.header);
         let mut block = ReadBlock {
             name: header.name,
-            section: NewSection { comdat: kept.comdat, ..describe(object, &header, name) },
+            section: NewSection {
+                comdat: kept.comdat,
+                ..describe(object, &header, name)
+            },
             content: (header.kind != sht::NOBITS).then_some(header.offset),
             size: header.size,
             align_log2: align_log2(header.align, at).map_err(fail)?,
@@ -186,10 +265,18 @@ pub(super) fn fill(
         let is_compressed = header.flags & shf::COMPRESSED != 0
             || (header.flags & shf::ALLOC == 0 && name.starts_with(b".zdebug"));
         if is_compressed && header.kind != sht::NOBITS {
+            // Else a small file could ask for the same bytes to be decompressed many times.
+            unused = unused.checked_sub(data.len()).ok_or_else(|| {
+                fail(ReadError::new(
+                    at,
+                    ReadErrorKind::Overlap("compressed sections"),
+                ))
+            })?;
             let raw = bytes.get(data).unwrap_or(&[]);
             let (content, align) = decompress(object, &header, raw).map_err(fail)?;
             block.size = u64_of(content.len());
-            rest.contents.push((part.block_id(u32_of(number)), content, align));
+            rest.contents
+                .push((part.block_id(u32_of(number)), content, align));
         }
         if let (Some(slot), Some(pushed)) =
             (number_of.get_mut(usize_of(kept.header)), part.push(&block))
@@ -198,14 +285,28 @@ pub(super) fn fill(
         }
     }
     let number = |section: u32| {
-        number_of.get(usize_of(section)).copied().filter(|&number| number != NONE)
+        number_of
+            .get(usize_of(section))
+            .copied()
+            .filter(|&number| number != NONE)
     };
     for kept in kept {
-        let Some(header) = sections.get(usize_of(kept.header)) else { continue };
-        if header.flags & shf::LINK_ORDER != 0
-            && let (Some(parent), Some(child)) = (number(header.link), number(kept.header))
-        {
-            rest.associations.push((part.block_id(parent), part.block_id(child)));
+        let Some(header) = sections.get(usize_of(kept.header)) else {
+            continue;
+        };
+        if header.flags & shf::LINK_ORDER == 0 {
+            continue;
+        }
+        let at = sections.header_offset(usize_of(kept.header));
+        sections
+            .need("SHF_LINK_ORDER", u64::from(header.link))
+            .map_err(|error| Failure {
+                section: Some(kept.header),
+                error: ReadError::new(at, error.kind),
+            })?;
+        if let (Some(parent), Some(child)) = (number(header.link), number(kept.header)) {
+            rest.associations
+                .push((part.block_id(parent), part.block_id(child)));
         }
     }
     part.resolve_symbols(number).map_err(|bad| {
@@ -231,9 +332,20 @@ fn decompress(
     } else {
         compressed::decompress_gnu(raw)
     };
-    result
-        .map(|section| (section.content, section.align.max(1)))
-        .map_err(|kind| ReadError::new(header.offset, kind))
+    let section = result.map_err(|kind| ReadError::new(header.offset, kind))?;
+    let align = if header.flags & shf::COMPRESSED != 0 {
+        section.align.max(1)
+    } else {
+        // The old form says it in the section's header, which was checked.
+        header.align.max(1)
+    };
+    if !align.is_power_of_two() {
+        return Err(ReadError::new(
+            header.offset,
+            ReadErrorKind::Alignment(align),
+        ));
+    }
+    Ok((section.content, align))
 }
 
 /// What a section header means to the graph.
@@ -260,7 +372,9 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
         sht::FINI_ARRAY => SectionKind::FiniArray,
         sht::PREINIT_ARRAY => SectionKind::PreinitArray,
         sht::NOTE => SectionKind::Note,
-        sht::LLVM_ADDRSIG => SectionKind::Addrsig,
+        // Tools that renumber symbols without knowing the table (GNU ld -r, objcopy) drop the
+        // link to the symbol table: its numbers mean nothing then.
+        sht::LLVM_ADDRSIG if header.link != 0 => SectionKind::Addrsig,
         kind if kind == object.elf.unwind_section_type && kind != 0 && alloc => {
             SectionKind::EhFrame
         }
@@ -301,15 +415,24 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
     }
     NewSection {
         prot,
-        lifetime: if alloc { Lifetime::Standard } else { Lifetime::NoAlloc },
+        lifetime: if alloc {
+            Lifetime::Standard
+        } else {
+            Lifetime::NoAlloc
+        },
         kind,
         flags,
-        entry_size: if has(shf::MERGE) { low_u32(header.entry_size) } else { 0 },
+        entry_size: if has(shf::MERGE) {
+            low_u32(header.entry_size)
+        } else {
+            0
+        },
         comdat: None,
     }
 }
 
 /// Whether a section is called `base` or `base.SOMETHING`.
 fn named(name: &[u8], base: &[u8]) -> bool {
-    name.strip_prefix(base).is_some_and(|rest| rest.first().is_none_or(|&c| c == b'.'))
+    name.strip_prefix(base)
+        .is_some_and(|rest| rest.first().is_none_or(|&c| c == b'.'))
 }

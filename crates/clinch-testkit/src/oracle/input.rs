@@ -13,7 +13,7 @@ use clinch_graph::verify::{Stage, verify};
 use clinch_graph::{Addressable, InputName, LinkGraph, dump};
 use clinch_object::archive::IndexTable;
 use clinch_object::elf::shared::SharedObject;
-use clinch_object::{Archive, FileKind, read_object};
+use clinch_object::{Archive, FileKind, address_significant, read_object};
 use std::hint::black_box;
 
 /// Panics when what the bytes were read as is not sound.
@@ -33,6 +33,21 @@ pub static ORACLES: &[(&str, Oracle)] = &[
 pub fn elf_object(bytes: &[u8]) {
     if let Some(graph) = object(bytes) {
         walk(&graph);
+        address_significance(&graph);
+    }
+}
+
+/// The symbols whose addresses matter are the input's.
+fn address_significance(graph: &LinkGraph) {
+    for (id, input) in graph.inputs() {
+        match address_significant(graph, id) {
+            Ok(Some(symbols)) => {
+                let own = |&symbol| input.symbols().contains(symbol);
+                assert!(symbols.iter().all(own), "a symbol of another input");
+            }
+            Ok(None) => {}
+            Err(error) => told(&error),
+        }
     }
 }
 

@@ -19,18 +19,30 @@ fn said_of(file_name: &str, bytes: &[u8]) -> String {
     let folder = scratch();
     fs::write(folder.path().join(file_name), bytes).expect("a scratch file can be written");
     let object = hello().object("hello.c", "");
-    let said = check(&clinch_run(folder.path(), [object.as_os_str(), file_name.as_ref()]));
+    let said = check(&clinch_run(
+        folder.path(),
+        [object.as_os_str(), file_name.as_ref()],
+    ));
     assert!(said.contains(file_name), "{said}");
     said
 }
 
 #[test]
 fn missing_files() {
-    in_order(&fails(["no/such/file.o"]), &["no/such/file.o", "No such file or directory"]);
-    in_order(&fails(["no_such_source.c"]), &["no_such_source.c", "No such file or directory"]);
+    in_order(
+        &fails(["no/such/file.o"]),
+        &["no/such/file.o", "No such file or directory"],
+    );
+    in_order(
+        &fails(["no_such_source.c"]),
+        &["no_such_source.c", "No such file or directory"],
+    );
     let object = hello().object("hello.c", "").into_os_string();
     let library = OsString::from("-lno_such_library");
-    in_order(&fails([object, library]), &["-lno_such_library", "not found"]);
+    in_order(
+        &fails([object, library]),
+        &["-lno_such_library", "not found"],
+    );
     // All that is missing, not only the first.
     in_order(&fails(["first.o", "second.a"]), &["first.o", "second.a"]);
 }
@@ -53,7 +65,10 @@ fn unreadable_file() {
 
 #[test]
 fn command_line() {
-    in_order(&fails(["--no-such-option"]), &["unknown option", "--no-such-option"]);
+    in_order(
+        &fails(["--no-such-option"]),
+        &["unknown option", "--no-such-option"],
+    );
     let folder = scratch();
     let said = check(&clinch_run(folder.path(), [""; 0]));
     in_order(&said, &["no input files"]);
@@ -73,7 +88,10 @@ fn files_of_other_kinds() {
     // Kinds that clinch knows by name.
     let bitcode = said_of("module.bc", b"BC\xc0\xde\x35\x14\x00\x00\x05\x00\x00\x00");
     in_order(&bitcode.to_lowercase(), &["bitcode"]);
-    let macho = said_of("macho.o", b"\xcf\xfa\xed\xfe\x07\x00\x00\x01\x03\x00\x00\x00\x01\x00\x00\x00");
+    let macho = said_of(
+        "macho.o",
+        b"\xcf\xfa\xed\xfe\x07\x00\x00\x01\x03\x00\x00\x00\x01\x00\x00\x00",
+    );
     in_order(&macho, &["Mach-O"]);
 }
 
@@ -88,7 +106,9 @@ fn other_architectures() {
     if !available(&["clang-22"]) {
         return;
     }
-    let source = Source::new("//--- main.c\nint main(void) { return 0; }\n//--- f.c\nint f(void) { return 0; }\n");
+    let source = Source::new(
+        "//--- main.c\nint main(void) { return 0; }\n//--- f.c\nint f(void) { return 0; }\n",
+    );
     let good = source.object("main.c", "");
     for (target, architecture) in [
         ("aarch64-linux-gnu", "aarch64"),
@@ -135,11 +155,19 @@ fn truncated_objects() {
         fs::write(folder.path().join("short.o"), &bytes[..len]).expect("a scratch file");
         let output = clinch_run(folder.path(), ["short.o"]);
         let said = check(&output);
-        assert!(said.contains("short.o"), "{len} of {} bytes: {said}", bytes.len());
+        assert!(
+            said.contains("short.o"),
+            "{len} of {} bytes: {said}",
+            bytes.len()
+        );
         n_refused += usize::from(said.contains("truncated") || said.contains("offset 0x"));
     }
     // The first few are too short to be told to be ELF.
-    assert!(n_refused + 3 >= steps.len(), "{n_refused} of {}", steps.len());
+    assert!(
+        n_refused + 3 >= steps.len(),
+        "{n_refused} of {}",
+        steps.len()
+    );
 }
 
 /// An object with one field broken at a time: where, the field's bytes, and what must be said.
@@ -169,7 +197,11 @@ fn corrupt_objects() {
         ("size of a section header", 0x3a, &[1, 0]),
         ("number of section names", 0x3e, &[0xee, 0]),
         ("offset of contents", progbits + 0x18, &all),
-        ("size of contents", progbits + 0x20, &[0xff, 0xff, 0xff, 0x7f]),
+        (
+            "size of contents",
+            progbits + 0x20,
+            &[0xff, 0xff, 0xff, 0x7f],
+        ),
         ("alignment", progbits + 0x30, &[3]),
         ("link of the symbol table", symtab + 0x28, &[0xee, 0, 0, 0]),
         ("first global symbol", symtab + 0x2c, &[0xff, 0xff, 0, 0]),
@@ -197,21 +229,32 @@ fn corrupt_objects() {
 #[test]
 fn corrupt_archives() {
     let object = hello().object("hello.c", "");
-    let main = Source::new("//--- m.c\nint f(void);\nint main(void) { return f(); }\n//--- f.c\nint f(void) { return 0; }\n");
+    let main = Source::new(
+        "//--- m.c\nint f(void);\nint main(void) { return f(); }\n//--- f.c\nint f(void) { return 0; }\n",
+    );
     let library = archive("libf.a", "ar", "rcs", &[main.object("f.c", "")]);
     let bytes = fs::read(library).expect("an archive");
     let folder = scratch();
     let main = main.object("m.c", "");
     for len in [8, 40, 70, 100, bytes.len() / 2, bytes.len() - 1] {
         fs::write(folder.path().join("libshort.a"), &bytes[..len]).expect("a scratch file");
-        let said = check(&clinch_run(folder.path(), [main.as_os_str(), "libshort.a".as_ref()]));
-        assert!(said.contains("libshort.a") || said.contains("undefined symbol: f"), "{said}");
+        let said = check(&clinch_run(
+            folder.path(),
+            [main.as_os_str(), "libshort.a".as_ref()],
+        ));
+        assert!(
+            said.contains("libshort.a") || said.contains("undefined symbol: f"),
+            "{said}"
+        );
     }
     // A thin archive whose member is gone.
     let gone: PathBuf = folder.path().join("gone.o");
     fs::copy(&object, &gone).expect("a scratch file");
     let mut ar = Command::new("ar");
-    crate::support::tool(ar.args(["rcsT", "libthin.a", "gone.o"]).current_dir(folder.path()));
+    crate::support::tool(
+        ar.args(["rcsT", "libthin.a", "gone.o"])
+            .current_dir(folder.path()),
+    );
     fs::remove_file(&gone).expect("a scratch file");
     let said = check(&clinch_run(folder.path(), ["libthin.a"]));
     assert!(said.contains("gone.o"), "{said}");
@@ -221,8 +264,11 @@ fn corrupt_archives() {
 #[test]
 fn source_with_an_error() {
     let folder = scratch();
-    fs::write(folder.path().join("wrong.c"), "int main(void) { return undeclared; }\n")
-        .expect("a scratch file can be written");
+    fs::write(
+        folder.path().join("wrong.c"),
+        "int main(void) { return undeclared; }\n",
+    )
+    .expect("a scratch file can be written");
     let output = clinch_run(folder.path(), ["wrong.c"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(output.errors().contains("undeclared"), "{output:?}");

@@ -6,7 +6,7 @@ mod symbols;
 
 use crate::support::{Output, clinch_run, scratch};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Links inputs that cannot be linked; answers what was said.
 fn fails<I>(inputs: I) -> String
@@ -18,7 +18,10 @@ where
     let folder = scratch();
     let said = |threads: &str| {
         let option = OsString::from(format!("-num-threads={threads}"));
-        let words = inputs.iter().cloned().chain([option, "--".into(), "argument".into()]);
+        let words = inputs
+            .iter()
+            .cloned()
+            .chain([option, "--".into(), "argument".into()]);
         check(&clinch_run(folder.path(), words))
     };
     // Where memory lies changes from run to run.
@@ -28,13 +31,18 @@ where
     one
 }
 
-/// The text with the digits of addresses beyond 32 bits replaced.
+/// The text with addresses of this process, and distances from them, replaced.
 fn without_addresses(text: &str) -> String {
     let mut words = Vec::new();
     for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let digits = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        let is_address = digits.starts_with("0x7") && digits.len() == 14;
-        words.push(if is_address { word.replace(digits, "ADDRESS") } else { word.to_owned() });
+        let is_address = digits.len() == 14 && digits.starts_with("0x7")
+            || digits.len() > 13 && digits.bytes().all(|c| c.is_ascii_digit());
+        words.push(if is_address {
+            word.replace(digits, "ADDRESS")
+        } else {
+            word.to_owned()
+        });
     }
     words.concat()
 }
@@ -60,6 +68,6 @@ fn in_order(said: &str, wanted: &[&str]) {
 }
 
 /// How messages name a file: as it was given.
-fn name(path: &PathBuf) -> String {
+fn name(path: &Path) -> String {
     path.display().to_string()
 }

@@ -13,10 +13,16 @@ fn check(program: &str, options: &str, second: &str) {
     let source = Source::read("feature/archives.c");
     for (flags, link) in [PIC, NON_PIC] {
         let object = |part: &str| source.object(part, flags);
-        let one: Vec<PathBuf> =
-            ["unused.c", "first.c", "same.c", "duplicate.c", "back.c"].map(object).into();
+        let one: Vec<PathBuf> = ["unused.c", "first.c", "same.c", "duplicate.c", "back.c"]
+            .map(object)
+            .into();
         let one = archive("libone.a", program, options, &one);
-        let other = archive("libother.a", program, second, &[object("unused.c"), object("second.c")]);
+        let other = archive(
+            "libother.a",
+            program,
+            second,
+            &[object("unused.c"), object("second.c")],
+        );
         let inputs = [object("main.c"), one.clone(), other];
         // GNU ld looks back into an archive only when told to, and needs an index.
         let reference = ["main.c", "first.c", "same.c", "back.c", "second.c"].map(object);
@@ -67,7 +73,11 @@ fn inputs_of_rules(source: &Source, order: [&str; 2]) -> Vec<OsString> {
 #[test]
 fn what_brings_a_member_in() {
     let source = Source::read("feature/archive_rules.c");
-    for order in [["FILE", "-lm"], ["-LFOLDER", "-lrules"], ["-LFOLDER", "-l:librules.a"]] {
+    for order in [
+        ["FILE", "-lm"],
+        ["-LFOLDER", "-lrules"],
+        ["-LFOLDER", "-l:librules.a"],
+    ] {
         let inputs = inputs_of_rules(&source, order);
         Program::new(inputs).prints(source.text("stdout")).check();
     }
@@ -100,7 +110,10 @@ fn names_of_members() {
             let library = archive("libnames.a", program, options, &members);
             let main = source.object("main.c", "");
             let reference = members.iter().chain([&main]);
-            Program::new([&main, &library]).reference(reference).exits(141).check();
+            Program::new([&main, &library])
+                .reference(reference)
+                .exits(141)
+                .check();
         }
     }
 }
@@ -113,6 +126,12 @@ fn empty_and_twice() {
     let empty = archive("libempty.a", "ar", "rcs", &[]);
     let members = ["first.c", "same.c", "second.c", "back.c"].map(object);
     let library = archive("libtwice.a", "ar", "rcs", &members);
-    let inputs = [empty.clone(), object("main.c"), library.clone(), library, empty];
+    let inputs = [
+        empty.clone(),
+        object("main.c"),
+        library.clone(),
+        library,
+        empty,
+    ];
     Program::new(inputs).prints(source.text("stdout")).check();
 }

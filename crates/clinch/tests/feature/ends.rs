@@ -12,7 +12,7 @@ fn end(way: &str, status: Option<i32>) -> Output {
         let program = Program::new(objects).link(link).arguments([way]);
         let program = match status {
             Some(status) => program.exits(status),
-            None => program.is_killed(),
+            None => program.ends_by_signal(),
         };
         last = Some(program.check());
     }
@@ -21,7 +21,10 @@ fn end(way: &str, status: Option<i32>) -> Output {
 
 #[test]
 fn main_returns() {
-    assert_eq!(end("return", Some(0)).text(), "main return\natexit\ndestructor\n");
+    assert_eq!(
+        end("return", Some(0)).text(),
+        "main return\natexit\ndestructor\n"
+    );
     end("negative", Some(255));
 }
 
@@ -37,7 +40,10 @@ fn exit_is_called() {
 #[test]
 fn exit_without_handlers() {
     assert_eq!(end("_exit", Some(14)).text(), "main _exit\n");
-    assert_eq!(end("quick_exit", Some(15)).text(), "main quick_exit\nat_quick_exit\n");
+    assert_eq!(
+        end("quick_exit", Some(15)).text(),
+        "main quick_exit\nat_quick_exit\n"
+    );
 }
 
 #[test]
@@ -45,15 +51,24 @@ fn signals() {
     assert_eq!(end("abort", None).status.signal(), Some(6));
     assert_eq!(end("fault", None).status.signal(), Some(11));
     assert_eq!(end("kill", None).status.signal(), Some(15));
+    assert_eq!(end("pipe", None).status.signal(), Some(13));
 }
 
 #[test]
 fn main_thread_ends_first() {
-    assert!(end("pthread_exit", Some(0)).text().contains("the other thread goes on"));
+    assert!(
+        end("pthread_exit", Some(0))
+            .text()
+            .contains("the other thread goes on")
+    );
 }
 
 #[test]
 fn other_processes() {
-    assert!(end("fork", Some(8)).text().contains("child\natexit\ndestructor\nchild ended with 7"));
+    assert!(
+        end("fork", Some(8))
+            .text()
+            .contains("child\natexit\ndestructor\nchild ended with 7")
+    );
     assert!(end("exec", Some(9)).text().contains("from the shell"));
 }

@@ -38,7 +38,12 @@ fn order_of_inputs() {
 fn bounds_of_named_sections() {
     let parts = ["a.c", "b.c", "c.c"];
     let ways = [("-O1", ""), ("-O0 -fPIC", ""), NON_PIC];
-    check_in_all_ways("feature/start_stop.c", parts, "-fno-toplevel-reorder", &ways);
+    check_in_all_ways(
+        "feature/start_stop.c",
+        parts,
+        "-fno-toplevel-reorder",
+        &ways,
+    );
     let more = "-fno-toplevel-reorder -ffunction-sections -fdata-sections";
     check_in_all_ways("feature/start_stop.c", parts, more, &ways);
 }

@@ -20,12 +20,20 @@ fn libraries() -> Libraries {
     let library = link_shared("libours.so", "", &[object, deep.clone()]);
     let folders = [&library, &deep].map(|path| path.parent().unwrap_or(Path::new(".")));
     let folders = std::env::join_paths(folders).expect("paths without colons");
-    Libraries { source, library, folders }
+    Libraries {
+        source,
+        library,
+        folders,
+    }
 }
 
 #[test]
 fn by_path_and_by_name() {
-    let Libraries { source, library, folders } = libraries();
+    let Libraries {
+        source,
+        library,
+        folders,
+    } = libraries();
     let folder = library.parent().unwrap_or(Path::new("."));
     let in_folder = OsString::from(format!("-L{}", folder.display()));
     for (flags, link) in [PIC, PIE, NO_PLT, UNOPTIMIZED] {
@@ -48,7 +56,11 @@ fn by_path_and_by_name() {
 /// Code without a GOT reads and writes the library's own variables.
 #[test]
 fn data_from_non_pic_code() {
-    let Libraries { source, library, folders } = libraries();
+    let Libraries {
+        source,
+        library,
+        folders,
+    } = libraries();
     let main = source.object("main.c", NON_PIC.0);
     Program::new([main, library])
         .link("-no-pie -Wl,--allow-shlib-undefined")
@@ -59,7 +71,11 @@ fn data_from_non_pic_code() {
 
 #[test]
 fn address_of_a_function() {
-    let Libraries { source, library, folders } = libraries();
+    let Libraries {
+        source,
+        library,
+        folders,
+    } = libraries();
     for (flags, link) in [PIC, NO_PLT] {
         let main = source.object("pointers.c", flags);
         Program::new([main, library.clone()])
@@ -81,7 +97,12 @@ fn found_as_by_a_linker() {
                 //--- main.c\nint where(void);\nint main(void) { return where(); }\n";
     let source = Source::new(text);
     let shared = link_shared("libwhere.so", "", &[source.object("shared.c", "-fPIC")]);
-    let archived = archive("libwhere.a", "ar", "rcs", &[source.object("archived.c", "")]);
+    let archived = archive(
+        "libwhere.a",
+        "ar",
+        "rcs",
+        &[source.object("archived.c", "")],
+    );
     let main = source.object("main.c", "").into_os_string();
     let folder = scratch();
     let at = |name: &str| folder.path().join(name);
@@ -98,10 +119,16 @@ fn found_as_by_a_linker() {
     let own = source.object("own.c", "").into_os_string();
     for (inputs, status) in [
         (vec![main.clone(), search.clone(), "-lwhere".into()], 1),
-        (vec![main.clone(), search.clone(), "-l:libwhere.a".into()], 2),
+        (
+            vec![main.clone(), search.clone(), "-l:libwhere.a".into()],
+            2,
+        ),
         (vec![main.clone(), search.clone(), "-lscript".into()], 2),
         (vec![main.clone(), search.clone(), at("input.ld").into()], 1),
-        (vec![main.clone(), own.clone(), search.clone(), "-lwhere".into()], 3),
+        (
+            vec![main.clone(), own.clone(), search.clone(), "-lwhere".into()],
+            3,
+        ),
         (vec![search.clone(), "-lwhere".into(), main, own], 3),
     ] {
         Program::new(inputs)
@@ -125,7 +152,19 @@ fn of_the_system() {
                   return (long)result + (int)power(2, 5) + (int)floor(sqrt(17)) + !stat(\"/\", &status);\n}\n";
     let source = Source::new(text);
     let main = source.object("main.c", "-O1").into_os_string();
-    let libraries = ["-lm", "-lpthread", "-ldl", "-lrt", "-lutil", "-lc", "-lgcc_s", "-lgcc"];
+    let libraries = [
+        "-lm",
+        "-lpthread",
+        "-ldl",
+        "-lrt",
+        "-lutil",
+        "-lc",
+        "-lgcc_s",
+        "-lgcc",
+    ];
     let inputs = [main].into_iter().chain(libraries.map(OsString::from));
-    Program::new(inputs).link("-Wl,--no-as-needed").exits(3 + 32 + 4 + 1).check();
+    Program::new(inputs)
+        .link("-Wl,--no-as-needed")
+        .exits(3 + 32 + 4 + 1)
+        .check();
 }

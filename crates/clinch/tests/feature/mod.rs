@@ -32,7 +32,14 @@ fn check_in_all_ways<const N: usize>(name: &str, parts: [&str; N], more: &str, w
     let source = Source::read(name);
     for (flags, link) in ways {
         let objects = source.objects(parts, &format!("{flags} {more}"));
-        let program = Program::new(objects).link(link).prints(source.text("stdout"));
-        if name.ends_with(".cpp") { program.cpp() } else { program }.check();
+        let program = Program::new(objects)
+            .link(link)
+            .prints(source.text("stdout"));
+        if name.ends_with(".cpp") {
+            program.cpp()
+        } else {
+            program
+        }
+        .check();
     }
 }

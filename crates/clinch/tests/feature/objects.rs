@@ -15,7 +15,11 @@ fn compact_relocations() {
     }
     for name in ["feature/models.c", "feature/strings.c", "feature/weak.c"] {
         let source = Source::read(name);
-        for flags in ["-O1 -fPIE", "-O0 -g -fPIC", "-O2 -fno-pic -ffunction-sections"] {
+        for flags in [
+            "-O1 -fPIE",
+            "-O0 -g -fPIC",
+            "-O2 -fno-pic -ffunction-sections",
+        ] {
             let crel = format!("{flags} -Wa,--crel,--allow-experimental-crel");
             let compact = PARTS.map(|part| source.clang(part, &crel));
             let plain = PARTS.map(|part| source.clang(part, flags));
@@ -29,7 +33,11 @@ fn compact_relocations() {
     let crel = "-O1 -fPIE -Wa,--crel,--allow-experimental-crel";
     let compact = parts.map(|part| source.clang(part, crel));
     let plain = parts.map(|part| source.clang(part, "-O1 -fPIE"));
-    Program::new(compact).reference(plain).cpp().prints(source.text("stdout")).check();
+    Program::new(compact)
+        .reference(plain)
+        .cpp()
+        .prints(source.text("stdout"))
+        .check();
 }
 
 #[test]
@@ -50,7 +58,9 @@ fn combined_by_relocatable_links() {
                 if is_cpp {
                     inputs.push(source.object("c.cpp", flags));
                 }
-                let program = Program::new(inputs).link(link).prints(source.text("stdout"));
+                let program = Program::new(inputs)
+                    .link(link)
+                    .prints(source.text("stdout"));
                 if is_cpp { program.cpp() } else { program }.check();
             }
         }
@@ -72,7 +82,11 @@ fn code_models() {
         return;
     }
     let source = Source::read("feature/models.c");
-    for flags in ["-O1 -mcmodel=large -fPIC", "-O1 -mcmodel=medium -fPIC", "-O1 -mcmodel=large"] {
+    for flags in [
+        "-O1 -mcmodel=large -fPIC",
+        "-O1 -mcmodel=medium -fPIC",
+        "-O1 -mcmodel=large",
+    ] {
         let objects = PARTS.map(|part| source.clang(part, flags));
         Program::new(objects).prints(source.text("stdout")).check();
     }
@@ -102,9 +116,11 @@ fn stripped() {
         return;
     }
     let source = Source::read("feature/weak.c");
-    for (program, options) in
-        [("strip", "--strip-unneeded"), ("objcopy", "--localize-hidden"), ("strip", "-g")]
-    {
+    for (program, options) in [
+        ("strip", "--strip-unneeded"),
+        ("objcopy", "--localize-hidden"),
+        ("strip", "-g"),
+    ] {
         let objects = source.objects(PARTS, "-O1 -g").map(|object| {
             let command: Vec<OsString> = [program, options].map(OsString::from).into();
             let inputs: [PathBuf; 1] = [object];

@@ -9,12 +9,27 @@ fn surroundings() {
     for (flags, link) in [PIC, NON_PIC, UNOPTIMIZED, ("-O2 -D_FORTIFY_SOURCE=2", "")] {
         let output = Program::new([source.object("main.c", flags)])
             .link(link)
-            .arguments(["plain", "with space", "", "--", "-l", "@file", "--time", "ä"])
+            .arguments([
+                "plain",
+                "with space",
+                "",
+                "--",
+                "-l",
+                "@file",
+                "--time",
+                "ä",
+            ])
             .variable("CLINCH_TEST_VARIABLE", "a value")
             .stdin("first line\nsecond\nno end")
             .check();
         let text = output.text();
-        for line in ["8 arguments\n", "3 <>", "6 <@file>", "8 <ä>", "read <no end>"] {
+        for line in [
+            "8 arguments\n",
+            "3 <>",
+            "6 <@file>",
+            "8 <ä>",
+            "read <no end>",
+        ] {
             assert!(text.contains(line), "{line} is missing:\n{text}");
         }
     }

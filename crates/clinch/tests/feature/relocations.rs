@@ -9,20 +9,32 @@ fn rare_ones() {
     let [a, b] = source.objects(["a.s", "b.s"], "");
     let main = source.object("main.c", "-O1");
     let inputs = [a, b.clone(), main.clone()];
-    Program::new(inputs).link("-no-pie").prints(source.text("stdout")).check();
+    Program::new(inputs)
+        .link("-no-pie")
+        .prints(source.text("stdout"))
+        .check();
     if available(&["clang-22"]) {
         let inputs = [source.clang("a.s", ""), b.clone(), main.clone()];
-        Program::new(inputs).link("-no-pie").prints(source.text("stdout")).check();
+        Program::new(inputs)
+            .link("-no-pie")
+            .prints(source.text("stdout"))
+            .check();
     }
     // Relocations that a linker must not rewrite instructions for.
     let inputs = [source.object("a.s", "-Wa,-mrelax-relocations=no"), b, main];
-    Program::new(inputs).link("-no-pie").prints(source.text("stdout")).check();
+    Program::new(inputs)
+        .link("-no-pie")
+        .prints(source.text("stdout"))
+        .check();
 }
 
 fn check_libc(main: &str, other: &str, link: &str) {
     let source = Source::read("feature/libc.c");
     let objects = [source.object("a.c", main), source.object("b.c", other)];
-    let inputs = objects.map(Into::into).into_iter().chain([std::ffi::OsString::from("-lm")]);
+    let inputs = objects
+        .map(Into::into)
+        .into_iter()
+        .chain([std::ffi::OsString::from("-lm")]);
     Program::new(inputs)
         .link(link)
         .variable("CLINCH_TEST_VARIABLE", "x")

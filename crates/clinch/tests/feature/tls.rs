@@ -7,8 +7,14 @@ use std::ffi::OsString;
 /// The program of two objects, each with flags of its own.
 fn check(main: &str, other: &str, link: &str) {
     let source = Source::read("feature/tls.c");
-    let objects = [source.object("main.c", main), source.object("other.c", other)];
-    Program::new(objects).link(link).prints(source.text("stdout")).check();
+    let objects = [
+        source.object("main.c", main),
+        source.object("other.c", other),
+    ];
+    Program::new(objects)
+        .link(link)
+        .prints(source.text("stdout"))
+        .check();
 }
 
 fn check_alike(ways: &[Flags]) {
@@ -64,8 +70,14 @@ fn local_exec() {
 fn descriptors() {
     check_alike(&[
         ("-O1 -fPIC -mtls-dialect=gnu2", ""),
-        ("-O0 -fPIC -mtls-dialect=gnu2 -ftls-model=global-dynamic", ""),
-        ("-O1 -fPIC -mtls-dialect=gnu2 -ftls-model=local-dynamic -DHIDDEN", ""),
+        (
+            "-O0 -fPIC -mtls-dialect=gnu2 -ftls-model=global-dynamic",
+            "",
+        ),
+        (
+            "-O1 -fPIC -mtls-dialect=gnu2 -ftls-model=local-dynamic -DHIDDEN",
+            "",
+        ),
     ]);
 }
 
@@ -75,9 +87,17 @@ fn descriptors_by_clang() {
         return;
     }
     let source = Source::read("feature/tls.c");
-    for flags in ["-O1 -fPIC -mtls-dialect=gnu2", "-O1 -fPIC", "-O2 -fPIE", "-O1 -fno-pic"] {
+    for flags in [
+        "-O1 -fPIC -mtls-dialect=gnu2",
+        "-O1 -fPIC",
+        "-O2 -fPIE",
+        "-O1 -fno-pic",
+    ] {
         let objects = ["main.c", "other.c"].map(|part| source.clang(part, flags));
-        Program::new(objects).link("-no-pie").prints(source.text("stdout")).check();
+        Program::new(objects)
+            .link("-no-pie")
+            .prints(source.text("stdout"))
+            .check();
     }
 }
 
@@ -98,17 +118,32 @@ fn models_mixed() {
     }
 }
 
-#[test]
-fn large_and_aligned() {
+fn check_large(flags: &str) {
     let source = Source::read("feature/tls_big.c");
-    for flags in [
-        "-O1 -fPIC -ftls-model=global-dynamic -DSIZE=3000000",
-        "-O1 -fPIC -mtls-dialect=gnu2 -DSIZE=3000000",
-        "-O1 -fPIE -ftls-model=local-exec -DSIZE=1000",
-        "-O1 -fPIE -ftls-model=local-exec -DSIZE=30000",
-    ] {
-        let object = source.object("main.c", flags);
-        Program::new([object]).prints(source.text("stdout")).check();
+    let object = source.object("main.c", flags);
+    Program::new([object]).prints(source.text("stdout")).check();
+}
+
+#[test]
+fn large() {
+    check_large("-O1 -fPIC -DALIGN=64 -DSIZE=1000");
+    check_large("-O1 -fPIE -ftls-model=local-exec -DALIGN=64 -DSIZE=8000");
+}
+
+/// More than a fixed place in every thread's block has room for.
+#[test]
+fn larger_and_aligned() {
+    for size in ["-DALIGN=64 -DSIZE=3000000", "-DALIGN=4096 -DSIZE=1000"] {
+        check_large(&format!("-O1 -fPIC -ftls-model=global-dynamic {size}"));
+        check_large(&format!("-O1 -fPIC -mtls-dialect=gnu2 {size}"));
+    }
+}
+
+#[test]
+fn threads_with_small_stacks() {
+    let source = Source::read("feature/small_stacks.c");
+    for flags in ["-O1 -fPIC", "-O1 -fPIE"] {
+        Program::new([source.object("main.c", flags)]).check();
     }
 }
 

@@ -5,7 +5,13 @@ use super::{DEBUG, DEFAULT, NON_PIC, Variant};
 use crate::support::{Program, clinch_run, compile, root, scratch};
 use std::fs;
 
-const FILES: [&str; 5] = ["main.cpp", "shapes.cpp", "errors.cpp", "threads.cpp", "order.cpp"];
+const FILES: [&str; 5] = [
+    "main.cpp",
+    "shapes.cpp",
+    "errors.cpp",
+    "threads.cpp",
+    "order.cpp",
+];
 
 fn check(variant: Variant) {
     let folder = root().join("tests/programs/cpp");
@@ -44,7 +50,10 @@ fn optimized_non_pic() {
 
 #[test]
 fn optimized_pic() {
-    check(Variant { compile: "-O2 -fPIC", link: "" });
+    check(Variant {
+        compile: "-O2 -fPIC",
+        link: "",
+    });
 }
 
 #[test]

@@ -15,7 +15,9 @@ fn check(variant: Variant) {
     if !available(&["dpkg-source", "ar"]) {
         return;
     }
-    let Some(folder) = source("lua5.4").map(|folder| folder.join("src")) else { return };
+    let Some(folder) = source("lua5.4").map(|folder| folder.join("src")) else {
+        return;
+    };
     // Debian's build writes this header.
     let header = Source::new(
         "//--- lua5.4-deb-multiarch.h\n#define DEB_HOST_MULTIARCH \"x86_64-linux-gnu\"\n",
@@ -31,7 +33,12 @@ fn check(variant: Variant) {
     let library: Vec<PathBuf> = LIBRARY.split_whitespace().map(object).collect();
     let library = archive("liblua.a", "ar", "rcs", &library);
     let script = fs::read(root().join("tests/programs/lua/script.lua")).expect("our script");
-    let inputs = [object("lua").into_os_string(), library.into(), "-lm".into(), "-ldl".into()];
+    let inputs = [
+        object("lua").into_os_string(),
+        library.into(),
+        "-lm".into(),
+        "-ldl".into(),
+    ];
     let output = Program::new(inputs)
         .link(variant.link)
         .link("-Wl,-E")
@@ -42,7 +49,11 @@ fn check(variant: Variant) {
         .exits(3)
         .check();
     let text = output.text();
-    for line in ["arguments\t2\tfirst\tsecond argument", "finalized\t1000", "finalizer at close"] {
+    for line in [
+        "arguments\t2\tfirst\tsecond argument",
+        "finalized\t1000",
+        "finalizer at close",
+    ] {
         assert!(text.contains(line), "{line} is missing:\n{text}");
     }
 }

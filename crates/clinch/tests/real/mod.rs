@@ -19,11 +19,20 @@ struct Variant {
 }
 
 /// What the compiler does of itself; on Debian that is position-independent code.
-const DEFAULT: Variant = Variant { compile: "", link: "" };
+const DEFAULT: Variant = Variant {
+    compile: "",
+    link: "",
+};
 /// Code that must lie in the low two gigabytes.
-const NON_PIC: Variant = Variant { compile: "-O2 -fno-pic -fno-pie", link: "-no-pie" };
+const NON_PIC: Variant = Variant {
+    compile: "-O2 -fno-pic -fno-pie",
+    link: "-no-pie",
+};
 /// Debug information.
-const DEBUG: Variant = Variant { compile: "-O0 -g", link: "" };
+const DEBUG: Variant = Variant {
+    compile: "-O0 -g",
+    link: "",
+};
 
 /// A Debian source package, fetched when missing; `None`, and the test is skipped, where it is
 /// not to be had.

@@ -27,8 +27,10 @@ exec cc "$@"
 /// The inputs of the link of a Rust program, in the order in which rustc gives them.
 fn inputs(flags: &str) -> Vec<OsString> {
     let main = root().join("tests/programs/rust/main.rs");
-    let words: Vec<OsString> =
-        ["rustc", flags, KEEPER].iter().map(OsString::from).collect();
+    let words: Vec<OsString> = ["rustc", flags, KEEPER]
+        .iter()
+        .map(OsString::from)
+        .collect();
     let folder = cached("rust", &words, std::slice::from_ref(&main), |out| {
         build(&main, flags, out);
     });
@@ -39,7 +41,9 @@ fn inputs(flags: &str) -> Vec<OsString> {
         .map(|line| {
             let path = Path::new(line);
             match path.file_name() {
-                Some(name) if line.ends_with(".o") => folder.join("objects").join(name).into_os_string(),
+                Some(name) if line.ends_with(".o") => {
+                    folder.join("objects").join(name).into_os_string()
+                }
                 _ => line.into(),
             }
         })
@@ -67,8 +71,14 @@ fn check(variant: Variant) {
     let inputs = inputs(variant.compile);
     let is_object = |word: &&OsString| word.to_string_lossy().ends_with(".o");
     let is_library = |word: &&OsString| word.to_string_lossy().ends_with(".rlib");
-    assert!(inputs.iter().filter(is_object).count() >= 2, "a main and an allocator: {inputs:?}");
-    assert!(inputs.iter().filter(is_library).count() >= 5, "std and below: {inputs:?}");
+    assert!(
+        inputs.iter().filter(is_object).count() >= 2,
+        "a main and an allocator: {inputs:?}"
+    );
+    assert!(
+        inputs.iter().filter(is_library).count() >= 5,
+        "std and below: {inputs:?}"
+    );
     let output = Program::new(&inputs)
         .link(variant.link)
         .arguments(["one", "two words"])
@@ -86,20 +96,33 @@ fn check(variant: Variant) {
     ] {
         assert!(text.contains(line), "{line} is missing:\n{text}");
     }
-    assert_eq!(output.errors().matches("hook called: true").count(), 3, "{output:?}");
+    assert_eq!(
+        output.errors().matches("hook called: true").count(),
+        3,
+        "{output:?}"
+    );
 }
 
 #[test]
 fn default_flags() {
-    check(Variant { compile: "", link: "" });
+    check(Variant {
+        compile: "",
+        link: "",
+    });
 }
 
 #[test]
 fn optimized_static_code() {
-    check(Variant { compile: "-O -Crelocation-model=static", link: "-no-pie" });
+    check(Variant {
+        compile: "-O -Crelocation-model=static",
+        link: "-no-pie",
+    });
 }
 
 #[test]
 fn unoptimized_with_debug_information() {
-    check(Variant { compile: "-Copt-level=0 -g", link: "" });
+    check(Variant {
+        compile: "-Copt-level=0 -g",
+        link: "",
+    });
 }

@@ -31,7 +31,11 @@ fn amalgamation() -> Option<PathBuf> {
             .args(["--disable-tcl", "--disable-readline"])
             .current_dir(&work),
     );
-    tool(Command::new("make").args(["sqlite3.c", "shell.c"]).current_dir(&work));
+    tool(
+        Command::new("make")
+            .args(["sqlite3.c", "shell.c"])
+            .current_dir(&work),
+    );
     fs::rename(&work, &build).expect("the cache can be written");
     Some(build)
 }
@@ -41,7 +45,10 @@ fn check(variant: Variant) {
     let flags = format!("{} {FEATURES}", variant.compile);
     let script = fs::read(root().join("tests/programs/sqlite/script.sql")).expect("our script");
     let objects = ["shell.c", "sqlite3.c"].map(|file| compile("cc", &folder.join(file), &flags));
-    let inputs = objects.into_iter().map(PathBuf::into_os_string).chain(["-lm".into()]);
+    let inputs = objects
+        .into_iter()
+        .map(PathBuf::into_os_string)
+        .chain(["-lm".into()]);
     let output = Program::new(inputs)
         .link(variant.link)
         .stdin(script)
@@ -50,10 +57,19 @@ fn check(variant: Variant) {
         .exits(5)
         .check();
     let text = output.text();
-    for line in ["0,1,1,2,3,5,8,13,21", "INSERT INTO person VALUES(", "one | the [quick] brown"] {
+    for line in [
+        "0,1,1,2,3,5,8,13,21",
+        "INSERT INTO person VALUES(",
+        "one | the [quick] brown",
+    ] {
         assert!(text.contains(line), "{line} is missing:\n{text}");
     }
-    assert!(output.errors().contains("UNIQUE constraint failed: person.name"), "{output:?}");
+    assert!(
+        output
+            .errors()
+            .contains("UNIQUE constraint failed: person.name"),
+        "{output:?}"
+    );
 }
 
 #[test]

@@ -26,7 +26,9 @@ pub(crate) fn cached(
         let bytes = fs::read(input).unwrap_or_else(|error| panic!("{}: {error}", input.display()));
         bytes.hash(&mut hasher);
     }
-    let folder = target().join("test-programs").join(format!("{:016x}", hasher.finish()));
+    let folder = target()
+        .join("test-programs")
+        .join(format!("{:016x}", hasher.finish()));
     let product = folder.join(file_name);
     if product.exists() {
         return product;
@@ -44,7 +46,9 @@ pub(crate) fn cached(
 /// What a tool says of its version, asked once.
 fn version(program: &OsStr) -> Vec<u8> {
     static KNOWN: Mutex<BTreeMap<OsString, Vec<u8>>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(version) = known.get(program) {
         return version.clone();
     }
@@ -78,7 +82,12 @@ pub(crate) fn archive(
     command.push(file_name.into());
     command.extend(members.iter().map(OsString::from));
     cached(file_name, &command, members, |out| {
-        tool(Command::new(program).args(words(options)).arg(out).args(members));
+        tool(
+            Command::new(program)
+                .args(words(options))
+                .arg(out)
+                .args(members),
+        );
     })
 }
 

@@ -62,7 +62,10 @@ pub(crate) fn available(tools: &[&str]) -> bool {
 /// Says that the running test is skipped, past libtest's capturing; fails where tools are
 /// required.
 pub(crate) fn skip(why: &str) {
-    assert!(!tools_are_required(), "{why}, and nothing may be skipped here");
+    assert!(
+        !tools_are_required(),
+        "{why}, and nothing may be skipped here"
+    );
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");
     let _ = std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes());

@@ -52,7 +52,8 @@ impl Program {
     /// A C++ program: `c++` links it, and clinch is told of the libraries that `c++` adds.
     pub(crate) fn cpp(mut self) -> Self {
         self.driver = "c++";
-        self.after.extend(["-lstdc++", "-lm", "-lgcc_s"].map(OsString::from));
+        self.after
+            .extend(["-lstdc++", "-lm", "-lgcc_s"].map(OsString::from));
         self
     }
 
@@ -113,7 +114,7 @@ impl Program {
     }
 
     /// It is ended by a signal.
-    pub(crate) fn is_killed(mut self) -> Self {
+    pub(crate) fn ends_by_signal(mut self) -> Self {
         self.status = None;
         self
     }
@@ -145,7 +146,11 @@ impl Program {
 
     fn expect(&self, who: &str, output: &Output) {
         let what = self.describe();
-        assert_eq!(output.status.code(), self.status, "{what}\nlinked by {who}: {output:?}");
+        assert_eq!(
+            output.status.code(),
+            self.status,
+            "{what}\nlinked by {who}: {output:?}"
+        );
         assert!(
             output.status.code().is_some() || output.status.signal().is_some(),
             "{what}\nlinked by {who}: {output:?}"
@@ -166,7 +171,11 @@ impl Program {
             line.push(word.to_string_lossy().into_owned());
         }
         line.push("--".to_owned());
-        line.extend(self.arguments.iter().map(|word| word.to_string_lossy().into_owned()));
+        line.extend(
+            self.arguments
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned()),
+        );
         line.join(" ")
     }
 
@@ -176,14 +185,21 @@ impl Program {
         command.extend(self.before.iter().cloned());
         command.extend(inputs.iter().cloned());
         command.push("-Wl,-z,noexecstack".into());
-        let files: Vec<PathBuf> =
-            inputs.iter().map(PathBuf::from).filter(|path| path.is_file()).collect();
+        let files: Vec<PathBuf> = inputs
+            .iter()
+            .map(PathBuf::from)
+            .filter(|path| path.is_file())
+            .collect();
         with_output("program", &command, &files)
     }
 
     fn clinch_command(&self) -> Command {
         let mut command = Command::new(clinch());
-        command.arg("run").args(&self.inputs).args(&self.after).arg("--");
+        command
+            .arg("run")
+            .args(&self.inputs)
+            .args(&self.after)
+            .arg("--");
         command
     }
 
@@ -206,5 +222,11 @@ where
     I: IntoIterator,
     I::Item: AsRef<OsStr>,
 {
-    run(Command::new(clinch()).arg("run").args(words).current_dir(folder), b"")
+    run(
+        Command::new(clinch())
+            .arg("run")
+            .args(words)
+            .current_dir(folder),
+        b"",
+    )
 }

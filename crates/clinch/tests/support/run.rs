@@ -54,7 +54,10 @@ fn shorten(text: &str) -> String {
 
 /// Runs a command with this standard input; kills it and fails the test when it does not end.
 pub(crate) fn run(command: &mut Command, stdin: &[u8]) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => panic!("{command:?}: {error}"),
@@ -73,7 +76,9 @@ pub(crate) fn run(command: &mut Command, stdin: &[u8]) -> Output {
         let stderr = scope.spawn(move || read(stderr));
         scope.spawn(move || {
             if wait.recv_timeout(LIMIT).is_err() {
-                let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
+                let _ = Command::new("kill")
+                    .args(["-KILL", &id.to_string()])
+                    .status();
             }
         });
         let status = child.wait().expect("a child can be waited for");

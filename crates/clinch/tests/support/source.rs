@@ -31,8 +31,9 @@ impl Source {
     pub(crate) fn new(text: &str) -> Self {
         let mut parts: Vec<(String, String)> = Vec::new();
         for line in text.lines() {
-            if let Some(name) =
-                line.strip_prefix("//--- ").or_else(|| line.strip_prefix("#--- "))
+            if let Some(name) = line
+                .strip_prefix("//--- ")
+                .or_else(|| line.strip_prefix("#--- "))
             {
                 parts.push((name.trim().to_owned(), String::new()));
             } else if let Some((_, part)) = parts.last_mut() {
@@ -53,7 +54,10 @@ impl Source {
 
     /// The path of a part.
     pub(crate) fn path(&self, part: &str) -> PathBuf {
-        assert!(self.parts.iter().any(|(name, _)| name == part), "no part {part}");
+        assert!(
+            self.parts.iter().any(|(name, _)| name == part),
+            "no part {part}"
+        );
         self.folder.join(part)
     }
 
@@ -77,7 +81,11 @@ impl Source {
 
     /// A part compiled by clang 22.
     pub(crate) fn clang(&self, part: &str, flags: &str) -> PathBuf {
-        let compiler = if part.ends_with(".cpp") { "clang++-22" } else { "clang-22" };
+        let compiler = if part.ends_with(".cpp") {
+            "clang++-22"
+        } else {
+            "clang-22"
+        };
         compile(compiler, &self.path(part), flags)
     }
 }
@@ -110,9 +118,15 @@ pub(crate) fn compile(compiler: &str, source: &Path, flags: &str) -> PathBuf {
         && let Ok(entries) = fs::read_dir(folder)
     {
         let is_header = |path: &PathBuf| {
-            path.extension().is_some_and(|end| end == "h" || end == "hpp" || end == "inc")
+            path.extension()
+                .is_some_and(|end| end == "h" || end == "hpp" || end == "inc")
         };
-        inputs.extend(entries.flatten().map(|entry| entry.path()).filter(is_header));
+        inputs.extend(
+            entries
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(is_header),
+        );
     }
     inputs[1..].sort();
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();

@@ -24,8 +24,16 @@ fn examples() {
     example(&["examples/hello.cpp"], 1);
     let text = example(&["-O2", "examples/threads.cpp"], 0);
     assert!(text.ends_with("counted to 36000\n"), "{text}");
-    let calculator = ["examples/calculator/main.c", "examples/calculator/parse.c", "-lm", "--"];
-    let words: Vec<&str> = calculator.into_iter().chain(["2 * (3 + sqrt(16))", "1 +"]).collect();
+    let calculator = [
+        "examples/calculator/main.c",
+        "examples/calculator/parse.c",
+        "-lm",
+        "--",
+    ];
+    let words: Vec<&str> = calculator
+        .into_iter()
+        .chain(["2 * (3 + sqrt(16))", "1 +"])
+        .collect();
     assert_eq!(example(&words, 1), "2 * (3 + sqrt(16)) = 14\n");
 }
 
@@ -82,11 +90,24 @@ fn response_files() {
     write("escaped.rsp", "a.o b\\ c.o");
     write("nested.rsp", "@escaped.rsp -lm");
     write("whole.rsp", "run @nested.rsp -- inside");
-    for words in [["@objects.rsp"], ["@quoted.rsp"], ["@escaped.rsp"], ["@nested.rsp"]] {
-        let output = clinch_run(folder.path(), words.into_iter().chain(["--", "@objects.rsp"]));
+    for words in [
+        ["@objects.rsp"],
+        ["@quoted.rsp"],
+        ["@escaped.rsp"],
+        ["@nested.rsp"],
+    ] {
+        let output = clinch_run(
+            folder.path(),
+            words.into_iter().chain(["--", "@objects.rsp"]),
+        );
         assert_eq!(output.text(), "12 @objects.rsp\n", "{words:?}: {output:?}");
     }
-    let output = run(Command::new(clinch()).arg("@whole.rsp").current_dir(folder.path()), b"");
+    let output = run(
+        Command::new(clinch())
+            .arg("@whole.rsp")
+            .current_dir(folder.path()),
+        b"",
+    );
     assert_eq!(output.text(), "12 inside\n", "{output:?}");
     write("endless.rsp", "@endless.rsp");
     let output = clinch_run(folder.path(), ["@endless.rsp"]);
@@ -100,28 +121,45 @@ fn options() {
     let output = clinch_run(&folder, ["--time", "examples/hello.c", "--", "--time"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.text().contains("1: --time"), "{output:?}");
-    assert!(output.errors().contains("prune") && output.errors().contains("total"), "{output:?}");
+    assert!(
+        output.errors().contains("prune") && output.errors().contains("total"),
+        "{output:?}"
+    );
     let source = Source::new("//--- a.c\nint other(int n) { return n; }\n");
     let object = source.object("a.c", "").into_os_string();
     for option in ["-entry=other", "--entry=other"] {
-        let words = [option.into(), object.clone(), "--".into(), "1".into(), "2".into()];
+        let words = [
+            option.into(),
+            object.clone(),
+            "--".into(),
+            "1".into(),
+            "2".into(),
+        ];
         let output = clinch_run(&folder, words);
         assert_eq!(output.status.code(), Some(3), "{output:?}");
     }
     for threads in ["1", "2", "7"] {
         let threads = format!("-num-threads={threads}");
         let output = clinch_run(&folder, [threads.as_str(), "examples/hello.c"]);
-        assert_eq!(output.text(), "Hello from memory: 0 arguments\n", "{output:?}");
+        assert_eq!(
+            output.text(),
+            "Hello from memory: 0 arguments\n",
+            "{output:?}"
+        );
     }
     for words in [&["--help"][..], &["--version"], &["run", "--help"]] {
         let output = run(Command::new(clinch()).args(words), b"");
-        assert!(output.status.success() && output.text().contains("clinch"), "{output:?}");
+        assert!(
+            output.status.success() && output.text().contains("clinch"),
+            "{output:?}"
+        );
     }
 }
 
 #[test]
 fn graph_of_an_object() {
-    let source = Source::new("//--- a.c\nint puts(const char *);\nint main(void) { return puts(\"x\"); }\n");
+    let source =
+        Source::new("//--- a.c\nint puts(const char *);\nint main(void) { return puts(\"x\"); }\n");
     let object = source.object("a.c", "");
     let member = archive("liba.a", "ar", "rcs", std::slice::from_ref(&object));
     for file in [object, member] {

@@ -1,0 +1,11 @@
+//! Dylibs: what linking them answers, and what it leaves in the process.
+
+mod memory;
+mod pass;
+mod release;
+mod search;
+mod several;
+mod symbols;
+mod threads;
+mod tls;
+mod window;

@@ -1,0 +1,254 @@
+//! What the tests share: compiling, making dylibs, calling what was linked, and looking at the
+//! process's mappings.
+
+pub(crate) mod elf;
+
+use bytes::Bytes;
+use clinch_graph::{InputName, Workers};
+use clinch_jit::memory::{InProcess, MemoryManager};
+use clinch_jit::passes::Passes;
+use clinch_jit::{Dylib, DylibOptions, LinkErrors, ProgramArguments};
+use clinch_target::Arch;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::{env, fs};
+
+/// A folder for compiled files, removed when it is dropped.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for a folder"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Compiles a C (`x.c`), C++ (`x.cpp`) or assembly (`x.s`) source to the object `x.o`.
+    pub(crate) fn compile(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
+        let file = self.path().join(name);
+        fs::write(&file, source).expect("it can be written");
+        let object = file.with_extension("o");
+        let compiler = if name.ends_with(".cpp") { "c++" } else { "cc" };
+        let mut command = Command::new(compiler);
+        command
+            .arg("-c")
+            .args(options)
+            .arg(&file)
+            .arg("-o")
+            .arg(&object);
+        run(&mut command);
+        object
+    }
+
+    /// The bytes of an object.
+    pub(crate) fn object(&self, name: &str, source: &str, options: &[&str]) -> Bytes {
+        read(&self.compile(name, source, options))
+    }
+
+    /// An archive made by `program` with `options`.
+    pub(crate) fn archive(
+        &self,
+        name: &str,
+        program: &str,
+        options: &[&str],
+        members: &[&Path],
+    ) -> PathBuf {
+        let archive = self.path().join(name);
+        run(Command::new(program)
+            .args(options)
+            .arg(&archive)
+            .args(members));
+        archive
+    }
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Bytes {
+    match fs::read(path) {
+        Ok(bytes) => bytes.into(),
+        Err(error) => panic!("{}: {error}", path.display()),
+    }
+}
+
+/// Runs a tool; fails the test when it fails.
+pub(crate) fn run(command: &mut Command) {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{said}",
+        output.status
+    );
+}
+
+/// Whether these tools can be called. If not, the test is skipped, or fails in CI.
+pub(crate) fn have(tools: &[&str]) -> bool {
+    let missing = tools
+        .iter()
+        .find(|&&tool| Command::new(tool).arg("--version").output().is_err());
+    missing.is_none_or(|tool| {
+        skip(&format!("no {tool}"));
+        false
+    })
+}
+
+/// Says that a test is skipped; fails in CI.
+pub(crate) fn skip(why: &str) {
+    assert!(
+        env::var_os("CI").is_none(),
+        "{why}, and nothing may be skipped here"
+    );
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+pub(crate) fn arch() -> &'static Arch {
+    clinch_target::arch_named("x86_64").expect("it is there")
+}
+
+/// A dylib in this process, with its memory.
+pub(crate) struct InProcessDylib {
+    pub(crate) dylib: Dylib,
+    pub(crate) memory: Arc<InProcess>,
+}
+
+pub(crate) fn dylib() -> InProcessDylib {
+    dylib_with(DylibOptions::default())
+}
+
+pub(crate) fn dylib_with(options: DylibOptions) -> InProcessDylib {
+    let memory = Arc::new(InProcess::new());
+    let manager: Arc<dyn MemoryManager> = Arc::clone(&memory) as Arc<dyn MemoryManager>;
+    let workers = Arc::new(Workers::new(2));
+    InProcessDylib {
+        dylib: Dylib::new("test", arch(), options, manager, workers),
+        memory,
+    }
+}
+
+impl InProcessDylib {
+    pub(crate) fn add(&mut self, name: &str, bytes: Bytes) -> &mut Self {
+        self.dylib.add_object(InputName::file(name), bytes);
+        self
+    }
+
+    pub(crate) fn link(&mut self) -> Result<(), LinkErrors> {
+        self.dylib.link(&[], Passes::default())
+    }
+
+    /// Links; fails the test when that fails.
+    pub(crate) fn linked(&mut self) -> &mut Self {
+        if let Err(errors) = self.link() {
+            panic!("{errors}");
+        }
+        self
+    }
+
+    pub(crate) fn address(&self, name: &str) -> u64 {
+        self.dylib
+            .address(name)
+            .unwrap_or_else(|| panic!("{name} is not linked"))
+    }
+
+    /// Calls an `int f(void)` or `long f(void)`.
+    pub(crate) fn call(&self, name: &str) -> i64 {
+        call(self.address(name))
+    }
+
+    pub(crate) fn initialize(&self) {
+        let arguments = ProgramArguments::new(["test".into()]);
+        // SAFETY: the tests' objects are fit to run in this process.
+        unsafe { self.dylib.initialize(&arguments) };
+    }
+
+    /// Unloads; the memory manager stays.
+    pub(crate) fn unload(self) -> Arc<InProcess> {
+        // SAFETY: tests call nothing of it any longer.
+        let unloaded = unsafe { self.dylib.unload() };
+        assert_eq!(unloaded, Ok(()));
+        self.memory
+    }
+}
+
+/// Calls an `int f(void)` or `long f(void)` at an address.
+pub(crate) fn call(address: u64) -> i64 {
+    let address = usize::try_from(address).expect("it is an address");
+    // SAFETY: the address is that of a function of a linked object of the tests, which has this
+    // type; an `int` leaves the upper half of the register undefined.
+    unsafe {
+        let function: unsafe extern "C-unwind" fn() -> i64 =
+            std::mem::transmute(std::ptr::with_exposed_provenance::<()>(address));
+        function()
+    }
+}
+
+/// The lower half of what an `int f(void)` answered.
+pub(crate) fn int(value: i64) -> i64 {
+    (value << 32) >> 32
+}
+
+/// One line of `/proc/self/maps`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) access: String,
+}
+
+/// The mappings inside a window, cut to it.
+pub(crate) fn mappings((from, to): (u64, u64)) -> Vec<Mapping> {
+    let text = fs::read_to_string("/proc/self/maps").expect("it is there");
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let start = u64::from_str_radix(start, 16).ok()?.max(from);
+        let end = u64::from_str_radix(end, 16).ok()?.min(to);
+        let access = words.next()?.to_owned();
+        (start < end).then_some(Mapping { start, end, access })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The mapping that holds an address.
+pub(crate) fn mapping_of(address: u64) -> Mapping {
+    let all = mappings((0, u64::MAX));
+    let found = all
+        .into_iter()
+        .find(|map| (map.start..map.end).contains(&address));
+    found.unwrap_or_else(|| panic!("{address:#x} is not mapped"))
+}
+
+/// Whether nothing in a window can be read, written or run.
+pub(crate) fn is_without_access(window: (u64, u64)) -> bool {
+    mappings(window)
+        .iter()
+        .all(|map| map.access.starts_with("---"))
+}
+
+/// Whether this is a process for the running test alone. If not, starts one and fails the test
+/// when that fails: what a test says of the whole process must not depend on other tests.
+pub(crate) fn is_alone() -> bool {
+    const VARIABLE: &str = "CLINCH_JIT_TEST_ALONE";
+    let thread = std::thread::current();
+    let name = thread
+        .name()
+        .expect("tests run on named threads")
+        .to_owned();
+    if env::var(VARIABLE).is_ok_and(|value| value == name) {
+        return true;
+    }
+    let program = env::current_exe().expect("this program has a path");
+    let mut command = Command::new(program);
+    command
+        .args(["--exact", &name, "--nocapture"])
+        .env(VARIABLE, &name);
+    run(&mut command);
+    false
+}
