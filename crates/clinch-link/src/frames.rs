@@ -86,11 +86,18 @@ pub fn split(graph: &mut LinkGraph, arch: &Arch) -> Result<(), Vec<FrameError>> 
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Adds the zero length that ends the list, as the last block of its kind.
+/// Adds the zero length that ends the list, as the last block of its kind; `None` when there is no
+/// record.
 ///
 /// # Errors
 /// None in a graph that the verifier accepts.
-pub fn terminate(graph: &mut LinkGraph) -> Result<BlockId, GraphError> {
+pub fn terminate(graph: &mut LinkGraph) -> Result<Option<BlockId>, GraphError> {
+    let is_record = |&block: &BlockId| {
+        graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame
+    };
+    if !graph.blocks().any(|block| is_record(&block)) {
+        return Ok(None);
+    }
     let section = graph.add_section(
         b".eh_frame",
         NewSection {
@@ -100,7 +107,8 @@ pub fn terminate(graph: &mut LinkGraph) -> Result<BlockId, GraphError> {
         },
     );
     let content = NewContent::Owned(vec![0; 4]);
-    graph.add_block(NewBlock { section, content, align: 1, align_offset: 0 })
+    let end = NewBlock { section, content, align: 1, align_offset: 0 };
+    graph.add_block(end).map(Some)
 }
 
 fn split_section(

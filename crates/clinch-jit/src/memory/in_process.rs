@@ -13,9 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size of a reservation: everything in it is in reach of everything else.
 const WINDOW: u64 = 1 << 30;
-/// Where low reservations are tried, ascending: code with 32-bit addresses needs its place below
-/// 2 GiB.
-const LOW: [u64; 3] = [0x1000_0000, 0x2000_0000, 0x3800_0000];
+/// Smallest reservation that is tried when a process has many dylibs.
+const SMALL_WINDOW: u64 = 1 << 27;
+/// Where low reservations are tried, and of what size: code with 32-bit addresses needs its place
+/// below 2 GiB. The first dylib gets most of that.
+const LOW: [(u64, u64); 5] = [
+    (0x1000_0000, WINDOW),
+    (0x5000_0000, WINDOW / 2),
+    (0x7000_0000, SMALL_WINDOW),
+    (0x7800_0000, SMALL_WINDOW - (1 << 24)),
+    (0x0800_0000, SMALL_WINDOW),
+];
 /// Pages of one kind of protection are taken from the window in chunks of this size, so that
 /// small allocations of one kind lie together.
 const CHUNK: u64 = 1 << 20;
@@ -107,8 +115,8 @@ impl Windows {
     fn get(&mut self, low: bool) -> Result<&mut Window, MemoryError> {
         let slot = if low { &mut self.low } else { &mut self.near };
         if slot.is_none() {
-            let base = if low { system::reserve_low(WINDOW)? } else { system::reserve_near(WINDOW)? };
-            *slot = Some(Window { base, end: base + WINDOW, fresh: base, free: Vec::new() });
+            let (base, size) = if low { system::reserve_low()? } else { system::reserve_near()? };
+            *slot = Some(Window { base, end: base + size, fresh: base, free: Vec::new() });
         }
         slot.as_mut().ok_or(MemoryError::NoSpace { want: WINDOW })
     }
@@ -256,7 +264,7 @@ impl Drop for InFlightMemory {
 /// The system calls.
 #[expect(unsafe_code, reason = "maps and protects memory")]
 mod system {
-    use super::{LOW, MemoryError, Prot, u64_of, usize_of_u64};
+    use super::{LOW, MemoryError, Prot, SMALL_WINDOW, WINDOW, u64_of, usize_of_u64};
     use std::ffi::c_void;
 
     /// How far apart two places of which one reaches the other may be, with room to spare.
@@ -279,41 +287,49 @@ mod system {
         (address != libc::MAP_FAILED).then(|| u64_of(address.expose_provenance()))
     }
 
-    /// Reserves address space below 2 GiB.
-    pub(super) fn reserve_low(size: u64) -> Result<u64, MemoryError> {
+    /// Reserves address space below 2 GiB; answers its start and size.
+    pub(super) fn reserve_low() -> Result<(u64, u64), MemoryError> {
         LOW.into_iter()
-            .find_map(|hint| {
-                let base = map(hint, size, libc::MAP_FIXED_NOREPLACE)?;
-                if base == hint {
-                    return Some(base);
-                }
-                // A kernel that does not know the flag takes the hint as it likes.
-                unmap(base, size);
-                None
-            })
-            .ok_or(MemoryError::NoLowSpace { want: size })
+            .find(|&(base, size)| is_mapped_at(base, size))
+            .ok_or(MemoryError::NoLowSpace { want: SMALL_WINDOW })
     }
 
-    /// Reserves address space in reach of the shared objects of the process, if there is any;
-    /// else anywhere.
-    pub(super) fn reserve_near(size: u64) -> Result<u64, MemoryError> {
+    /// Reserves address space in reach of the shared objects of the process, as much as there is
+    /// of it; else anywhere. Answers its start and size.
+    pub(super) fn reserve_near() -> Result<(u64, u64), MemoryError> {
         let anchor = u64_of((libc::getpid as *const ()).expose_provenance());
-        let is_near = |base: u64| base.abs_diff(anchor).max((base + size).abs_diff(anchor)) < REACH;
-        let anywhere = map(0, size, 0).ok_or_else(|| last_error("reserve memory"))?;
-        if is_near(anywhere) {
-            return Ok(anywhere);
+        let is_near = |base: u64, size: u64| {
+            base.abs_diff(anchor).max((base + size).abs_diff(anchor)) < REACH
+        };
+        let anywhere = map(0, WINDOW, 0).ok_or_else(|| last_error("reserve memory"))?;
+        if is_near(anywhere, WINDOW) {
+            return Ok((anywhere, WINDOW));
         }
-        for step in 1..8_u64 {
-            let hint = (anchor & !0xf_ffff).saturating_sub(size + (step << 26));
-            if let Some(base) = map(hint, size, libc::MAP_FIXED_NOREPLACE) {
-                if base == hint && is_near(base) {
-                    unmap(anywhere, size);
-                    return Ok(base);
+        let mut size = WINDOW;
+        while size >= SMALL_WINDOW {
+            for step in 0..(1 << 31) / SMALL_WINDOW {
+                let base = (anchor & !0xf_ffff).saturating_sub(size + step * SMALL_WINDOW);
+                if is_near(base, size) && is_mapped_at(base, size) {
+                    unmap(anywhere, WINDOW);
+                    return Ok((base, size));
                 }
-                unmap(base, size);
             }
+            size /= 2;
         }
-        Ok(anywhere)
+        Ok((anywhere, WINDOW))
+    }
+
+    /// Reserves a range, if nothing else is there.
+    fn is_mapped_at(base: u64, size: u64) -> bool {
+        match map(base, size, libc::MAP_FIXED_NOREPLACE) {
+            Some(found) if found == base => true,
+            // A kernel that does not know the flag takes the address as it likes.
+            Some(found) => {
+                unmap(found, size);
+                false
+            }
+            None => false,
+        }
     }
 
     /// Changes what pages of a window allow.
@@ -403,6 +419,16 @@ mod tests {
         memory.deallocate(Allocation { ranges: vec![(base, size)] }).unwrap();
         let second = memory.reserve(Request { plan: &plan, low: false }).unwrap();
         assert_eq!(second[0].base, base);
+    }
+
+    #[test]
+    fn several_dylibs_have_low_and_near_windows() {
+        let managers: Vec<InProcess> = (0..3).map(|_| InProcess::new()).collect();
+        for manager in &managers {
+            let (start, end) = manager.window(true).unwrap();
+            assert!(start < end && end <= 1 << 31);
+            assert!(manager.window(false).is_some());
+        }
     }
 
     #[test]
