@@ -55,7 +55,7 @@ pub(crate) fn close(
     let wanted: Vec<NameId> =
         wanted.iter().map(|name| closure.names.intern(&graph, name)).collect();
     for &name in &wanted {
-        closure.want(&graph, search, name, true)?;
+        closure.want(&graph, search, name, true, false)?;
     }
     loop {
         while let Some(input) = closure.work.pop() {
@@ -65,7 +65,8 @@ pub(crate) fn close(
                     && let Some(name) = closure.names.of(symbol)
                 {
                     let strong = !flags.contains(SymbolFlags::WEAKLY_REFERENCED);
-                    closure.want(&graph, search, name, strong)?;
+                    let is_tls = flags.contains(SymbolFlags::TLS);
+                    closure.want(&graph, search, name, strong, is_tls)?;
                 }
             }
         }
@@ -166,6 +167,7 @@ impl Closure {
         search: &mut Search<'_>,
         name: NameId,
         strong: bool,
+        is_tls: bool,
     ) -> Result<(), LinkError> {
         self.definer.grow(self.names.len(), None);
         if let Some((input, _)) = self.definer[name] {
@@ -175,7 +177,7 @@ impl Closure {
         if !strong || !self.asked.insert(name) {
             return Ok(());
         }
-        self.next.extend(search.member(self.names.name(graph, name))?);
+        self.next.extend(search.member(self.names.name(graph, name), is_tls)?);
         Ok(())
     }
 }

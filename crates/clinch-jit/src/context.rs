@@ -91,8 +91,19 @@ impl LinkContext for Context {
     }
 
     fn look_up(&self, externals: Vec<External>, then: OnLookedUp) {
-        let found: Vec<Found> =
-            externals.iter().map(|external| self.resolver.find(external, external.weak)).collect();
+        // Offsets in the dylib's own block count from the thread pointer.
+        let is_base = |external: &External| external.name == b"_TLS_MODULE_BASE_";
+        let thread_local: Vec<&External> =
+            externals.iter().filter(|external| external.is_tls && !is_base(external)).collect();
+        let mut offsets = self.resolver.find_thread_local(&thread_local).into_iter();
+        let found: Vec<Found> = externals
+            .iter()
+            .map(|external| match external.is_tls {
+                true if is_base(external) => Ok(Some(0)),
+                true => offsets.next().unwrap_or(Ok(None)),
+                false => self.resolver.find(external, external.weak),
+            })
+            .collect();
         then(found);
     }
 

@@ -52,6 +52,8 @@ pub struct Dylib {
     name: String,
     arch: &'static Arch,
     options: DylibOptions,
+    /// Before `memory`: what the process was told of is forgotten before its memory goes.
+    runtime: Arc<Mutex<Runtime>>,
     memory: Arc<dyn MemoryManager>,
     workers: Arc<Workers>,
     inputs: Inputs,
@@ -59,7 +61,6 @@ pub struct Dylib {
     fallback: Archives,
     n_libraries: usize,
     resolver: Arc<Resolver>,
-    runtime: Arc<Mutex<Runtime>>,
     times: Times,
 }
 
@@ -306,16 +307,21 @@ pub(crate) struct Search<'a> {
 
 impl Search<'_> {
     /// The archive member to link for a name that no object defines.
-    pub(crate) fn member(&mut self, name: &[u8]) -> Result<Option<closure::Member>, LinkError> {
+    pub(crate) fn member(
+        &mut self,
+        name: &[u8],
+        is_tls: bool,
+    ) -> Result<Option<closure::Member>, LinkError> {
         if let Some(position) = self.archives.position_of(self.arch, name)? {
-            if self.resolver.knows_before(name, position) {
+            if self.resolver.knows_before(name, position, is_tls) {
                 return Ok(None);
             }
             return self.archives.take(name);
         }
         if !self.wide
+            || is_tls
             || linker_defined::is_linker_defined(name)
-            || self.resolver.knows_before(name, usize::MAX)
+            || self.resolver.knows_before(name, usize::MAX, is_tls)
             || self.resolver.shared(name, false).is_some()
         {
             return Ok(None);

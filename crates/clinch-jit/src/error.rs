@@ -79,7 +79,7 @@ pub enum LinkError {
         /// The mangled name.
         name: String,
         /// What is wrong.
-        why: &'static str,
+        why: String,
     },
 }
 

@@ -224,11 +224,15 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
     let (first_block, first_made) = (graph.n_blocks(), graph.n_symbols());
     graph.begin_step("tables", None);
     let window = job.memory.window(liveness.needs_low);
-    let reaches: Map<SymbolId, Reach> = liveness
+    let mut reaches: Map<SymbolId, Reach> = liveness
         .externals
         .iter()
+        .filter(|&&symbol| !after_layout.contains(symbol))
         .map(|&symbol| (symbol, context.reach(graph, symbol, window)))
         .collect();
+    // What the link itself places is in the window.
+    let placed = bounds.iter().flat_map(|bounds| [bounds.start, bounds.stop]).flatten();
+    reaches.extend(placed.chain(after_layout.ids()).map(|symbol| (symbol, Reach::Near)));
     let reach = |symbol| reaches.get(&symbol).copied().unwrap_or(Reach::Far);
     let rules = TableRules { reach: &reach, static_tls: true };
     let tables = tables::build(graph, job.arch, &job.resolution, &liveness, &rules)?;

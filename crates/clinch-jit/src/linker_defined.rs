@@ -45,7 +45,9 @@ const BOUNDS: [(&[u8], Bound); 10] = [
 
 /// Whether a name is one that the linker defines when nothing else does.
 pub(crate) fn is_linker_defined(name: &[u8]) -> bool {
-    matches!(name, b"_GLOBAL_OFFSET_TABLE_" | b"__dso_handle" | b"atexit")
+    const OTHERS: [&[u8]; 4] =
+        [b"_GLOBAL_OFFSET_TABLE_", b"__dso_handle", b"atexit", b"_TLS_MODULE_BASE_"];
+    OTHERS.contains(&name)
         || name.starts_with(b"__start_")
         || name.starts_with(b"__stop_")
         || BOUNDS.iter().any(|(known, _)| *known == name)
@@ -140,6 +142,11 @@ fn define_word(
 }
 
 impl AfterLayout {
+    /// The symbols.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SymbolId> + '_ {
+        self.symbols.iter().map(|&(symbol, _)| symbol)
+    }
+
     /// Whether the symbol is one of these.
     pub(crate) fn contains(&self, symbol: SymbolId) -> bool {
         self.symbols.iter().any(|&(known, _)| known == symbol)

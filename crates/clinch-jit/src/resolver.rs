@@ -4,7 +4,7 @@
 use crate::error::LinkError;
 use crate::link::{External, Finished, Found};
 use crate::process::{self, Library, ProcessSymbol};
-use crate::runtime::tls;
+use crate::runtime::library_tls;
 use clinch_graph::index::map::Map;
 use clinch_graph::{GraphError, LinkGraph, Scope, SymbolFlags, SymbolId};
 use clinch_link::tables::Reach;
@@ -64,13 +64,16 @@ impl Resolver {
     }
 
     /// Whether a name is defined by what comes before the libraries at `position`.
-    pub(crate) fn knows_before(&self, name: &[u8], position: usize) -> bool {
+    /// Libraries are not asked for thread-local variables, since to ask is to use them, in the
+    /// wrong way.
+    pub(crate) fn knows_before(&self, name: &[u8], position: usize, is_tls: bool) -> bool {
         self.absolutes.contains_key(name)
             || self.linked(name).is_some()
-            || self
-                .libraries
-                .iter()
-                .any(|(at, library)| *at < position && library.find(name).is_some())
+            || !is_tls
+                && self
+                    .libraries
+                    .iter()
+                    .any(|(at, library)| *at < position && library.find(name).is_some())
     }
 
     /// What a library or the process says of a name.
@@ -95,17 +98,22 @@ impl Resolver {
     }
 
     fn fallback(&self, name: &[u8]) -> Option<ProcessSymbol> {
+        self.open_fallback();
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.iter().flatten().find_map(|library| library.find(name))
+    }
+
+    /// Opens the libraries that nobody asked for; answers whether they were not open yet.
+    fn open_fallback(&self) -> bool {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened
-            .get_or_insert_with(|| {
-                // One that is not installed has nothing to offer.
-                FALLBACK_LIBRARIES
-                    .iter()
-                    .filter_map(|name| Library::open(OsStr::new(name)).ok())
-                    .collect()
-            })
-            .iter()
-            .find_map(|library| library.find(name))
+        if opened.is_some() {
+            return false;
+        }
+        // One that is not installed has nothing to offer.
+        let libraries = FALLBACK_LIBRARIES.iter();
+        *opened =
+            Some(libraries.filter_map(|name| Library::open(OsStr::new(name)).ok()).collect());
+        true
     }
 
     /// How code anywhere in `window` reaches an external symbol.
@@ -126,8 +134,11 @@ impl Resolver {
             None => match self.shared(name, weak) {
                 Some(found) => (found.address, found.is_data.then_some(found.size)),
                 None if self.phony => (0, None),
-                // Undefined weak functions are called through a stub that holds 0, since 0 may
-                // be out of reach.
+                // Code in low memory reaches 0.
+                None if weak && window.is_some_and(|(_, end)| end <= 1 << 31) => {
+                    return Reach::Near;
+                }
+                // Elsewhere undefined weak functions are called through a stub that holds 0.
                 None => return Reach::Far,
             },
         };
@@ -181,9 +192,6 @@ impl Resolver {
 
     /// Answers a look-up.
     pub(crate) fn find(&self, external: &External, weak: bool) -> Found {
-        if external.is_tls {
-            return self.find_thread_local(external, weak);
-        }
         if let Some(address) = self.own(&external.name) {
             return Ok(Some(address));
         }
@@ -191,29 +199,47 @@ impl Resolver {
         Ok(found.or(self.phony.then_some(0)))
     }
 
-    fn find_thread_local(&self, external: &External, weak: bool) -> Found {
-        if let Some(offset) = self.linked_thread_local(&external.name) {
-            return Ok(Some(offset));
-        }
-        if self.shared(&external.name, weak).is_none() {
-            return Ok(self.phony.then_some(0));
-        }
-        // Each thread asks for its own address, so the cache is of no use.
-        let name = external.name.as_slice();
-        let find = || {
-            self.libraries
-                .iter()
-                .find_map(|(_, library)| library.find(name))
-                .or_else(|| process::find(name))
-                .map(|found| found.address)
+    /// Answers a look-up of thread-local variables: offsets from the thread pointer.
+    pub(crate) fn find_thread_local(&self, externals: &[&External]) -> Vec<Found> {
+        let own = |external: &&External| self.linked_thread_local(&external.name);
+        let of_libraries: Vec<&External> =
+            externals.iter().copied().filter(|external| own(external).is_none()).collect();
+        let mut found = self.thread_local_offsets(&of_libraries);
+        let lacks = |(found, external): (&Found, &&External)| {
+            matches!(found, Ok(None)) && !external.weak
         };
-        match tls::fixed_offset(find) {
-            Some(offset) => Ok(Some(offset.cast_unsigned())),
-            None => Err(LinkError::ThreadLocal {
-                name: String::from_utf8_lossy(name).into_owned(),
-                why: "its library was opened after the process started, so it has no fixed \
-                      offset from the thread pointer",
-            }),
+        if self.fallback && found.iter().zip(&of_libraries).any(lacks) && self.open_fallback() {
+            found = self.thread_local_offsets(&of_libraries);
+        }
+        let mut found = found.into_iter();
+        externals
+            .iter()
+            .map(|external| match own(external) {
+                Some(offset) => Ok(Some(offset)),
+                None => match found.next() {
+                    Some(Ok(None)) | None => Ok(self.phony.then_some(0)),
+                    Some(found) => found,
+                },
+            })
+            .collect()
+    }
+
+    fn thread_local_offsets(&self, externals: &[&External]) -> Vec<Found> {
+        let names: Vec<&[u8]> = externals.iter().map(|external| &*external.name).collect();
+        let answer = |offset: Option<i64>| Ok(offset.map(i64::cast_unsigned));
+        match library_tls::offsets(&names) {
+            Ok(offsets) => offsets.into_iter().map(answer).collect(),
+            // One by one, to tell which it is.
+            Err(_) => names
+                .iter()
+                .map(|name| match library_tls::offsets(&[name]) {
+                    Ok(offsets) => answer(offsets.first().copied().flatten()),
+                    Err(why) => Err(LinkError::ThreadLocal {
+                        name: String::from_utf8_lossy(name).into_owned(),
+                        why,
+                    }),
+                })
+                .collect(),
         }
     }
 }

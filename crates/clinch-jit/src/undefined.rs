@@ -89,6 +89,10 @@ fn near_miss(
         })
         .filter_map(|name| {
             let name = names.name(graph, name);
+            // A name that was given a place of its own in reach is its own neighbor.
+            if name == wanted {
+                return None;
+            }
             Some((distance(wanted, name, limit)?, name))
         })
         .min_by_key(|&(distance, _)| distance)

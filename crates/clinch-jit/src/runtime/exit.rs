@@ -131,20 +131,18 @@ pub fn reset_signals() {
 /// # Safety
 /// The address must be that of a C `main` of a finalized dylib.
 pub unsafe fn call_main(main: u64, arguments: &ProgramArguments) -> c_int {
-    type Main =
-        unsafe extern "C-unwind" fn(c_int, *const *const c_char, *const *const c_char) -> c_int;
     let Arguments { count, values, environment } = arguments.arguments;
     // SAFETY: the caller's promise.
-    unsafe {
-        let main: Main = std::mem::transmute(std::ptr::with_exposed_provenance::<()>(
-            usize_of_u64(main),
-        ));
-        main(count, values, environment)
-    }
+    unsafe { init::outermost(usize_of_u64(main), count, values, environment) }
 }
 
 /// Ends the process as a program that returns from `main` does: handlers, finalizers, streams.
 pub fn exit(status: c_int) -> ! {
-    // SAFETY: ends the process; destructors of ours need not run.
-    unsafe { libc::exit(status) }
+    // SAFETY: ends the process; destructors of ours need not run. What handlers throw must not
+    // come here.
+    unsafe {
+        let exit = (libc::exit as *const ()).expose_provenance();
+        init::outermost(exit, status, std::ptr::null(), std::ptr::null());
+    }
+    std::process::abort()
 }

@@ -3,10 +3,6 @@
 use clinch_graph::index::int::usize_of_u64;
 use std::ffi::{c_char, c_int};
 
-/// A function of an initializer array. The C library passes these arguments to each, and some
-/// (Rust's standard library) use them.
-type Initializer = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char);
-
 /// An array of function pointers in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Array {
@@ -48,13 +44,40 @@ pub unsafe fn run(arrays: &[Array], arguments: Arguments) {
             }
             // SAFETY: the caller's promise: the word is the address of a function, which takes
             // these arguments or ignores them.
-            unsafe {
-                let function: Initializer =
-                    std::mem::transmute(std::ptr::with_exposed_provenance::<()>(value));
-                function(arguments.count, arguments.values, arguments.environment);
-            }
+            unsafe { outermost(value, arguments.count, arguments.values, arguments.environment) };
         }
     }
+}
+
+/// Calls a function of a program as if nothing had called it: for the unwinder the stack ends
+/// here, as that of a program ends at its start code. So an exception that the program does not
+/// catch terminates it, `pthread_exit` in `main` ends its thread only, and nothing of ours is
+/// unwound. The C library passes these arguments to `main` and to initializers, and some (Rust's
+/// standard library) use them.
+///
+/// # Safety
+/// The address must be that of a function that takes these arguments or ignores them.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn outermost(
+    function: usize,
+    count: c_int,
+    values: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "push rbp",
+        "mov rax, rdi",
+        "mov edi, esi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "call rax",
+        "pop rbp",
+        "ret",
+        ".cfi_endproc",
+    )
 }
 
 /// Calls an ifunc's resolver.

@@ -4,4 +4,5 @@
 pub mod exit;
 pub mod frames;
 pub mod init;
+pub mod library_tls;
 pub mod tls;

@@ -109,18 +109,6 @@ pub fn offset_of(address: u64) -> i64 {
     address.wrapping_sub(thread_pointer()).cast_signed()
 }
 
-/// The offset of a thread-local variable of a library, when it is the same in every thread;
-/// `find` answers the variable's address in the calling thread.
-pub fn fixed_offset(find: impl Fn() -> Option<u64> + Sync) -> Option<i64> {
-    let here = offset_of(find()?);
-    // Another thread has another pointer: only a block that the dynamic linker laid out before
-    // the start keeps its distance.
-    let there = std::thread::scope(|scope| {
-        scope.spawn(|| find().map(offset_of)).join().ok().flatten()
-    })?;
-    (here == there).then_some(here)
-}
-
 fn reserve_offset() -> i64 {
     RESERVE.with(|reserve| offset_of(u64_of(reserve.get().expose_provenance())))
 }

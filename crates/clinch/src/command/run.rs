@@ -62,7 +62,9 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
     let memory = Arc::new(InProcess::new());
     let defaults = DylibOptions::default();
     let mut dylib = Dylib::new("main", arch, defaults, memory, Arc::new(workers));
-    let search = Search { folders: options.folders.clone(), system: true };
+    // The user's folders, then those that compiler drivers add for their own libraries.
+    let folders = options.folders.iter().cloned().chain(gcc_folders()).collect();
+    let search = Search { folders, system: true };
     let mut errors = Vec::new();
     for input in inputs {
         let added = match input {
@@ -85,14 +87,23 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
     Ok(dylib)
 }
 
-fn default_archives() -> Vec<PathBuf> {
+/// Where GCC keeps its own libraries, the newest version first.
+fn gcc_folders() -> Vec<PathBuf> {
     let versions = GCC_FOLDERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
     let mut folders: Vec<PathBuf> =
         versions.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
-    folders.sort();
+    let version = |path: &PathBuf| -> Vec<u32> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    folders.sort_by_key(version);
+    folders.reverse();
     folders
+}
+
+fn default_archives() -> Vec<PathBuf> {
+    gcc_folders()
         .into_iter()
-        .rev()
         .map(|folder| folder.join("libgcc.a"))
         .chain(DEFAULT_ARCHIVES.iter().map(PathBuf::from))
         .filter(|path| path.is_file())
