@@ -28,7 +28,11 @@ fn main() -> Result<(), Failure> {
         }
     }
     let workers = Workers::new(threads);
-    let mut clock = Clock { started: Instant::now(), last: Instant::now(), peak: 0 };
+    let mut clock = Clock {
+        started: Instant::now(),
+        last: Instant::now(),
+        peak: 0,
+    };
 
     // Every member of every archive.
     let opened = workers.map(usize::MAX, files, |file| -> Result<_, String> {
@@ -39,7 +43,9 @@ fn main() -> Result<(), Failure> {
         let mut members = Vec::new();
         for member in archive.members() {
             let member = member.map_err(|error| format!("{file}: {error}"))?;
-            let Some(bytes) = archive.content(&member) else { continue };
+            let Some(bytes) = archive.content(&member) else {
+                continue;
+            };
             if FileKind::of(&bytes) == FileKind::ElfRelocatable {
                 let name = String::from_utf8_lossy(member.name);
                 members.push((InputName::member(Arc::clone(&path), &name), bytes));
@@ -68,8 +74,16 @@ fn main() -> Result<(), Failure> {
     clock.step("groups");
     let options = ReadOptions { metadata: true };
     let keep = |comdat| chosen.contains(comdat);
-    add_blocks(&mut graph, &workers, added.inputs, &added.objects, options, |_| true, keep)
-        .map_err(|errors| text(&errors))?;
+    add_blocks(
+        &mut graph,
+        &workers,
+        added.inputs,
+        &added.objects,
+        options,
+        |_| true,
+        keep,
+    )
+    .map_err(|errors| text(&errors))?;
     clock.step("blocks");
 
     // Every symbol, every edge.
@@ -82,7 +96,9 @@ fn main() -> Result<(), Failure> {
     let counted = workers.map(usize::MAX, inputs, |input| {
         let (mut n, mut sum, mut edges) = (0_u64, 0_u64, Vec::new());
         for block in graph.input(input).blocks().iter() {
-            graph.edges(block, &mut edges).map_err(|error| error.to_string())?;
+            graph
+                .edges(block, &mut edges)
+                .map_err(|error| error.to_string())?;
             for edge in &edges {
                 n += 1;
                 sum = sum.wrapping_add(u64::from(edge.target.raw()) ^ edge.addend.cast_unsigned());
@@ -102,8 +118,15 @@ fn main() -> Result<(), Failure> {
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = size as f64 / 1e6 / seconds;
     println!("members: {n_members}");
-    println!("symbols: {} ({defined} defined), names: {}", graph.n_symbols(), names.len());
-    println!("blocks: {}, edges: {n_edges} (sum {sum:#x})", graph.n_blocks());
+    println!(
+        "symbols: {} ({defined} defined), names: {}",
+        graph.n_symbols(),
+        names.len()
+    );
+    println!(
+        "blocks: {}, edges: {n_edges} (sum {sum:#x})",
+        graph.n_blocks()
+    );
     println!("bytes: {size}");
     println!("seconds: {seconds:.4}");
     println!("mb_per_second: {rate:.0}");
@@ -112,7 +135,11 @@ fn main() -> Result<(), Failure> {
 }
 
 fn text(errors: &[clinch_object::InputError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 struct Clock {

@@ -51,9 +51,19 @@ struct Definition {
 
 impl Archives {
     /// Adds an archive behind the others; `position` is its place among all libraries.
-    pub(crate) fn add(&mut self, path: &str, bytes: Bytes, position: usize) -> Result<(), LinkError> {
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        bytes: Bytes,
+        position: usize,
+    ) -> Result<(), LinkError> {
         let archive = Archive::parse(bytes).map_err(|source| input_error(path, source))?;
-        self.list.push(Entry { path: path.into(), archive, position, taken: Set::default() });
+        self.list.push(Entry {
+            path: path.into(),
+            archive,
+            position,
+            taken: Set::default(),
+        });
         Ok(())
     }
 
@@ -64,12 +74,16 @@ impl Archives {
         name: &[u8],
     ) -> Result<Option<usize>, LinkError> {
         self.cover(arch)?;
-        Ok(self.find(name).map(|found| self.list[usize_of(found.archive)].position))
+        Ok(self
+            .find(name)
+            .map(|found| self.list[usize_of(found.archive)].position))
     }
 
     /// The member that defines a name, unless it was taken before.
     pub(crate) fn take(&mut self, name: &[u8]) -> Result<Option<Member>, LinkError> {
-        let Some(found) = self.find(name) else { return Ok(None) };
+        let Some(found) = self.find(name) else {
+            return Ok(None);
+        };
         let index = usize_of(found.archive);
         let entry = &mut self.list[index];
         if !entry.taken.insert(found.member) {
@@ -79,9 +93,11 @@ impl Archives {
         let entry = &self.list[index];
         let (input, bytes) = entry.read(found.member)?;
         match FileKind::of(&bytes) {
-            FileKind::ElfRelocatable => {
-                Ok(Some(Member { order: (index, found.member), name: input, bytes }))
-            }
+            FileKind::ElfRelocatable => Ok(Some(Member {
+                order: (index, found.member),
+                name: input,
+                bytes,
+            })),
             kind => Err(LinkError::File {
                 path: input.to_string(),
                 why: format!("cannot link this kind of file: {}", kind.describe()),
@@ -119,7 +135,9 @@ impl Archives {
     fn find(&self, name: &[u8]) -> Option<Definition> {
         let hash = low_u32(hash_name(name));
         self.table
-            .find(spread(hash), |found| found.hash == hash && self.text(found) == name)
+            .find(spread(hash), |found| {
+                found.hash == hash && self.text(found) == name
+            })
             .copied()
     }
 
@@ -207,10 +225,13 @@ impl Archives {
     fn insert(&mut self, new: Definition) {
         let known = self
             .table
-            .find(spread(new.hash), |old| old.hash == new.hash && self.text(old) == self.text(&new))
+            .find(spread(new.hash), |old| {
+                old.hash == new.hash && self.text(old) == self.text(&new)
+            })
             .is_some();
         if !known {
-            self.table.insert_unique(spread(new.hash), new, |found| spread(found.hash));
+            self.table
+                .insert_unique(spread(new.hash), new, |found| spread(found.hash));
         }
     }
 }
@@ -227,15 +248,23 @@ impl Entry {
             return Ok((name, bytes));
         }
         let path = member_path(Path::new(&*self.path), member.name);
-        let bytes = FileBytes::open(&path)
-            .map_err(|error| LinkError::File { path: name.to_string(), why: error.to_string() })?;
-        let MemberContent::File { nested: Some(offset), .. } = member.content else {
+        let bytes = FileBytes::open(&path).map_err(|error| LinkError::File {
+            path: name.to_string(),
+            why: error.to_string(),
+        })?;
+        let MemberContent::File {
+            nested: Some(offset),
+            ..
+        } = member.content
+        else {
             return Ok((name, bytes));
         };
         // A member of an archive that a thin archive holds.
         let path = path.display().to_string();
         let inner = Archive::parse(bytes).map_err(|source| input_error(&path, source))?;
-        let member = inner.member_at(offset).map_err(|source| input_error(&path, source))?;
+        let member = inner
+            .member_at(offset)
+            .map_err(|source| input_error(&path, source))?;
         let bytes = inner.content(&member).ok_or_else(|| LinkError::File {
             path: name.to_string(),
             why: "a thin archive in a thin archive".to_owned(),
@@ -245,12 +274,20 @@ impl Entry {
 }
 
 fn input_error(path: &str, source: clinch_object::ReadError) -> LinkError {
-    InputError { input: InputName::file(path), section: None, source }.into()
+    InputError {
+        input: InputName::file(path),
+        section: None,
+        source,
+    }
+    .into()
 }
 
 fn first(errors: Vec<InputError>, path: &str) -> LinkError {
     errors.into_iter().next().map_or_else(
-        || LinkError::File { path: path.to_owned(), why: "cannot be read".to_owned() },
+        || LinkError::File {
+            path: path.to_owned(),
+            why: "cannot be read".to_owned(),
+        },
         LinkError::from,
     )
 }

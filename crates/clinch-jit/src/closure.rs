@@ -50,10 +50,15 @@ pub(crate) fn close(
     closure.take_in(&graph, workers, added.inputs);
 
     if all {
-        added.inputs.iter().for_each(|input| closure.activate(input));
+        added
+            .inputs
+            .iter()
+            .for_each(|input| closure.activate(input));
     }
-    let wanted: Vec<NameId> =
-        wanted.iter().map(|name| closure.names.intern(&graph, name)).collect();
+    let wanted: Vec<NameId> = wanted
+        .iter()
+        .map(|name| closure.names.intern(&graph, name))
+        .collect();
     for &name in &wanted {
         closure.want(&graph, search, name, true, false)?;
     }
@@ -76,11 +81,17 @@ pub(crate) fn close(
         // Members in the order of archives and in them, whoever asked first.
         closure.next.sort_by_key(|member| member.order);
         let members = std::mem::take(&mut closure.next);
-        let objects = members.into_iter().map(|member| (member.name, member.bytes)).collect();
+        let objects = members
+            .into_iter()
+            .map(|member| (member.name, member.bytes))
+            .collect();
         let added = add_objects(&mut graph, workers, objects)?;
         read.extend(added.objects);
         closure.take_in(&graph, workers, added.inputs);
-        added.inputs.iter().for_each(|input| closure.activate(input));
+        added
+            .inputs
+            .iter()
+            .for_each(|input| closure.activate(input));
     }
 
     let active = |input: InputId| closure.active.contains(input);
@@ -109,7 +120,13 @@ pub(crate) fn close(
         .filter(|&index| active(InputId::from_index(index + 1)))
         .map(|index| numbers[index])
         .collect();
-    Ok(Closed { graph, names: closure.names, resolution, roots, objects: taken })
+    Ok(Closed {
+        graph,
+        names: closure.names,
+        resolution,
+        roots,
+        objects: taken,
+    })
 }
 
 struct Closure {
@@ -144,7 +161,9 @@ impl Closure {
                 if !flags.is_definition() {
                     continue;
                 }
-                let Some(name) = self.names.of(symbol) else { continue };
+                let Some(name) = self.names.of(symbol) else {
+                    continue;
+                };
                 let strong = !flags.contains(SymbolFlags::WEAK) && !flags.is_common();
                 let slot = &mut self.definer[name];
                 if slot.is_none_or(|(_, other)| strong && !other) {
@@ -177,8 +196,8 @@ impl Closure {
         if !strong || !self.asked.insert(name) {
             return Ok(());
         }
-        self.next.extend(search.member(self.names.name(graph, name), is_tls)?);
+        self.next
+            .extend(search.member(self.names.name(graph, name), is_tls)?);
         Ok(())
     }
 }
-

@@ -82,7 +82,10 @@ impl LinkContext for Context {
     fn thread_local(&self, size: u64, align: u64) -> Result<i64, LinkError> {
         if !self.execute {
             // Where a program's block would end.
-            return Ok(size.next_multiple_of(align.max(1)).cast_signed().wrapping_neg());
+            return Ok(size
+                .next_multiple_of(align.max(1))
+                .cast_signed()
+                .wrapping_neg());
         }
         let block = ThreadBlock::new(size, align)?;
         let offset = block.tp_offset();
@@ -93,8 +96,10 @@ impl LinkContext for Context {
     fn look_up(&self, externals: Vec<External>, then: OnLookedUp) {
         // Offsets in the dylib's own block count from the thread pointer.
         let is_base = |external: &External| external.name == b"_TLS_MODULE_BASE_";
-        let thread_local: Vec<&External> =
-            externals.iter().filter(|external| external.is_tls && !is_base(external)).collect();
+        let thread_local: Vec<&External> = externals
+            .iter()
+            .filter(|external| external.is_tls && !is_base(external))
+            .collect();
         let mut offsets = self.resolver.find_thread_local(&thread_local).into_iter();
         let found: Vec<Found> = externals
             .iter()
@@ -125,7 +130,12 @@ impl LinkContext for Context {
                 unsafe { init::copy(from, to, size) };
                 if let Some(is_address) = is_address {
                     bindings::rebind(from, to, is_address);
-                    lock(&runtime).copies.push(Copied { from, to, size, is_address });
+                    lock(&runtime).copies.push(Copied {
+                        from,
+                        to,
+                        size,
+                        is_address,
+                    });
                 }
                 Ok(())
             }));
@@ -158,7 +168,9 @@ impl LinkContext for Context {
             actions.push(Box::new(move || {
                 // SAFETY: records that the link laid out as one list with its end, in memory that
                 // lives until the registration is dropped.
-                lock(&runtime).frames.push(unsafe { Registered::new(begin) });
+                lock(&runtime)
+                    .frames
+                    .push(unsafe { Registered::new(begin) });
                 Ok(())
             }));
         }
@@ -176,9 +188,15 @@ impl LinkContext for Context {
     }
 
     fn notify_finalized(&self, finished: Finished) {
-        lock(&self.runtime).allocations.push(finished.allocation.clone());
+        lock(&self.runtime)
+            .allocations
+            .push(finished.allocation.clone());
         *lock(&self.outcome) = Some(Ok(finished.times.clone()));
-        let mut all = self.resolver.finished.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .resolver
+            .finished
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         all.push(finished);
     }
 

@@ -3,8 +3,8 @@
 
 use crate::archives::Archives;
 use crate::closure;
-use crate::error::{LinkError, LinkErrors, MemoryError};
 use crate::context::{Context, Runtime, lock};
+use crate::error::{LinkError, LinkErrors, MemoryError};
 use crate::link::{Job, Times, link};
 use crate::linker_defined;
 use crate::memory::MemoryManager;
@@ -152,7 +152,11 @@ impl Dylib {
         if let Some(resolver) = Arc::get_mut(&mut self.resolver) {
             resolver.libraries.push((position, library));
             // What was not there may be there now.
-            resolver.cache.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+            resolver
+                .cache
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
         }
     }
 
@@ -256,7 +260,9 @@ impl Dylib {
                 std::mem::take(&mut runtime.finalizers),
             )
         };
-        lock(&self.runtime).registered.extend(exit::finalize_at_exit(finalizers));
+        lock(&self.runtime)
+            .registered
+            .extend(exit::finalize_at_exit(finalizers));
         // SAFETY: the caller's promise; the arrays are in finalized memory.
         unsafe { init::run(&initializers, arguments.arguments()) };
     }
@@ -272,7 +278,11 @@ impl Dylib {
     #[expect(unsafe_code, reason = "takes linked code away")]
     pub unsafe fn unload(self) -> Result<(), MemoryError> {
         let handles = std::mem::take(&mut lock(&self.runtime).handles);
-        for handle in handles.into_iter().rev().chain(self.address("__dso_handle")) {
+        for handle in handles
+            .into_iter()
+            .rev()
+            .chain(self.address("__dso_handle"))
+        {
             // SAFETY: the caller's promise; the code is still there.
             unsafe { exit::run_handlers(handle) };
         }

@@ -47,8 +47,15 @@ impl Search {
 
     /// The folders to search, in order.
     pub fn all_folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        let system = if self.system { &SYSTEM_FOLDERS[..] } else { &[] };
-        self.folders.iter().cloned().chain(system.iter().map(PathBuf::from))
+        let system = if self.system {
+            &SYSTEM_FOLDERS[..]
+        } else {
+            &[]
+        };
+        self.folders
+            .iter()
+            .cloned()
+            .chain(system.iter().map(PathBuf::from))
     }
 
     /// Adds what `-lNAME` stands for.
@@ -84,14 +91,12 @@ impl Search {
         self.add_at_depth(dylib, path, 0)
     }
 
-    fn add_at_depth(
-        &self,
-        dylib: &mut Dylib,
-        path: &Path,
-        depth: usize,
-    ) -> Result<(), LinkError> {
+    fn add_at_depth(&self, dylib: &mut Dylib, path: &Path, depth: usize) -> Result<(), LinkError> {
         let text = path.display().to_string();
-        let fail = |why: String| LinkError::File { path: text.clone(), why };
+        let fail = |why: String| LinkError::File {
+            path: text.clone(),
+            why,
+        };
         let bytes = FileBytes::open(path).map_err(|error| fail(error.reason()))?;
         match FileKind::of(&bytes) {
             FileKind::ElfRelocatable => {
@@ -106,14 +111,18 @@ impl Search {
                 Ok(())
             }
             FileKind::LinkerScript if depth < MAX_DEPTH => {
-                let script = parse_library_script(&bytes).map_err(|error| fail(error.to_string()))?;
+                let script =
+                    parse_library_script(&bytes).map_err(|error| fail(error.to_string()))?;
                 for input in &script.inputs {
                     self.add_script_input(dylib, path, input, depth + 1)?;
                 }
                 Ok(())
             }
             FileKind::LinkerScript => Err(fail("linker scripts name one another".to_owned())),
-            kind => Err(fail(format!("cannot link this kind of file: {}", kind.describe()))),
+            kind => Err(fail(format!(
+                "cannot link this kind of file: {}",
+                kind.describe()
+            ))),
         }
     }
 

@@ -130,7 +130,10 @@ pub struct Times {
 impl Times {
     /// Starts the clock.
     pub fn new() -> Self {
-        Self { steps: Vec::new(), last: Instant::now() }
+        Self {
+            steps: Vec::new(),
+            last: Instant::now(),
+        }
     }
 
     /// Ends a step, which began at the end of the one before it.
@@ -194,7 +197,13 @@ pub fn link(job: Job, context: Arc<dyn LinkContext>) {
                 Ok(memory) => phase_2(state, plan, memory, context),
                 Err(error) => context.notify_failed(LinkError::from(error).into()),
             };
-            memory.allocate(Request { plan: &request, low }, Box::new(then));
+            memory.allocate(
+                Request {
+                    plan: &request,
+                    low,
+                },
+                Box::new(then),
+            );
         }
         Err(errors) => context.notify_failed(errors),
     }
@@ -231,10 +240,20 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
         .map(|&symbol| (symbol, context.reach(graph, symbol, window)))
         .collect();
     // What the link itself places is in the window.
-    let placed = bounds.iter().flat_map(|bounds| [bounds.start, bounds.stop]).flatten();
-    reaches.extend(placed.chain(after_layout.ids()).map(|symbol| (symbol, Reach::Near)));
+    let placed = bounds
+        .iter()
+        .flat_map(|bounds| [bounds.start, bounds.stop])
+        .flatten();
+    reaches.extend(
+        placed
+            .chain(after_layout.ids())
+            .map(|symbol| (symbol, Reach::Near)),
+    );
     let reach = |symbol| reaches.get(&symbol).copied().unwrap_or(Reach::Far);
-    let rules = TableRules { reach: &reach, static_tls: true };
+    let rules = TableRules {
+        reach: &reach,
+        static_tls: true,
+    };
     let tables = tables::build(graph, job.arch, &job.resolution, &liveness, &rules)?;
     for (name, pass) in &mut job.passes.post_prune {
         pass(graph).map_err(|why| failed(name, why))?;
@@ -248,7 +267,18 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
     let plan = layout::plan(graph, &liveness, &bounds);
     job.times.step("plan");
     let tls = None;
-    Ok((State { job, bounds, after_layout, liveness, tables, tls, first_made }, plan))
+    Ok((
+        State {
+            job,
+            bounds,
+            after_layout,
+            liveness,
+            tables,
+            tls,
+            first_made,
+        },
+        plan,
+    ))
 }
 
 /// Removes the blocks that pruning did not reach, so that passes see what will be there.
@@ -263,12 +293,7 @@ fn drop_dead(graph: &mut LinkGraph, liveness: &Liveness) {
 }
 
 /// From addresses of blocks to the look-up of externals.
-fn phase_2(
-    mut state: State,
-    plan: Plan,
-    memory: Box<dyn InFlight>,
-    context: Arc<dyn LinkContext>,
-) {
+fn phase_2(mut state: State, plan: Plan, memory: Box<dyn InFlight>, context: Arc<dyn LinkContext>) {
     let graph = &mut state.job.graph;
     let mut layout = Layout::new(graph, plan, &memory.bases());
     state.job.times.step("allocate");
@@ -299,8 +324,14 @@ fn phase_3(
     externals: &[SymbolId],
     found: Vec<Found>,
 ) {
-    let actions = match fix_up(&mut state, &mut layout, &mut *memory, &*context, externals, found)
-    {
+    let actions = match fix_up(
+        &mut state,
+        &mut layout,
+        &mut *memory,
+        &*context,
+        externals,
+        found,
+    ) {
         Ok(actions) => actions,
         Err(errors) => return abandon(memory, &*context, errors),
     };
@@ -331,11 +362,21 @@ fn fix_up(
         layout.resolve_symbols(&job.graph, &job.resolution, external);
     }
     job.graph.begin_step("bypass", None);
-    bypass::run(&mut job.graph, job.arch, &job.resolution, &state.tables, layout)?;
+    bypass::run(
+        &mut job.graph,
+        job.arch,
+        &job.resolution,
+        &state.tables,
+        layout,
+    )?;
     job.times.step("bypass");
 
     let got = state.after_layout.got.map_or_else(
-        || layout.range_of(&job.graph, clinch_graph::SectionKind::Got).map_or(0, |(at, _)| at),
+        || {
+            layout
+                .range_of(&job.graph, clinch_graph::SectionKind::Got)
+                .map_or(0, |(at, _)| at)
+        },
         |symbol| layout.symbol(symbol),
     );
     let mut errors = Vec::new();
@@ -377,15 +418,32 @@ fn fix_up(
         layout,
         tables: &state.tables,
         thread_local,
-        handle: state.after_layout.handle.map(|symbol| layout.symbol(symbol)),
+        handle: state
+            .after_layout
+            .handle
+            .map(|symbol| layout.symbol(symbol)),
     })
 }
 
 fn phase_4(state: State, layout: Layout, allocation: Allocation, context: &dyn LinkContext) {
-    let Job { graph, names, resolution, mut times, .. } = state.job;
+    let Job {
+        graph,
+        names,
+        resolution,
+        mut times,
+        ..
+    } = state.job;
     times.step("finalize");
     let tls = state.tls;
-    let finished = Finished { graph, names, resolution, layout, tls, allocation, times };
+    let finished = Finished {
+        graph,
+        names,
+        resolution,
+        layout,
+        tls,
+        allocation,
+        times,
+    };
     context.notify_finalized(finished);
 }
 
@@ -395,7 +453,10 @@ fn abandon(memory: Box<dyn InFlight>, context: &dyn LinkContext, errors: LinkErr
 }
 
 fn tls_segment(layout: &Layout) -> Option<usize> {
-    layout.segments.iter().position(|(_, segment)| segment.kind == SegmentKind::ThreadLocal)
+    layout
+        .segments
+        .iter()
+        .position(|(_, segment)| segment.kind == SegmentKind::ThreadLocal)
 }
 
 impl State {
@@ -404,9 +465,10 @@ impl State {
         let graph = &self.job.graph;
         let known = |symbol| {
             self.after_layout.contains(symbol)
-                || self.bounds.iter().any(|bounds| {
-                    bounds.start == Some(symbol) || bounds.stop == Some(symbol)
-                })
+                || self
+                    .bounds
+                    .iter()
+                    .any(|bounds| bounds.start == Some(symbol) || bounds.stop == Some(symbol))
         };
         let made = (self.first_made..graph.n_symbols()).map(SymbolId::from_index);
         self.liveness
@@ -418,7 +480,9 @@ impl State {
             .map(|symbol| External {
                 symbol,
                 name: graph.symbol_name(symbol).to_vec(),
-                weak: graph.symbol_flags(symbol).contains(SymbolFlags::WEAKLY_REFERENCED),
+                weak: graph
+                    .symbol_flags(symbol)
+                    .contains(SymbolFlags::WEAKLY_REFERENCED),
                 is_tls: graph.symbol_flags(symbol).contains(SymbolFlags::TLS),
             })
             .collect()
@@ -431,11 +495,17 @@ impl State {
         context: &dyn LinkContext,
     ) -> Result<Option<TlsBlock>, LinkError> {
         let Some(segment) = tls_segment(layout) else {
-            return Ok(Some(TlsBlock { image: 0, tp_offset: Some(0) }));
+            return Ok(Some(TlsBlock {
+                image: 0,
+                tp_offset: Some(0),
+            }));
         };
         let (image, segment) = &layout.segments[segment];
         let offset = context.thread_local(segment.size, segment.align)?;
-        Ok(Some(TlsBlock { image: *image, tp_offset: Some(offset) }))
+        Ok(Some(TlsBlock {
+            image: *image,
+            tp_offset: Some(offset),
+        }))
     }
 
     /// The addresses of symbols that the graph does not define.
@@ -462,9 +532,15 @@ impl State {
                 Ok(Some(address)) if flags.contains(SymbolFlags::TLS) => {
                     // Thread-local symbols have addresses in the image of this dylib's block,
                     // at the distance that the offsets have.
-                    let block = tls.unwrap_or(TlsBlock { image: 0, tp_offset: Some(0) });
+                    let block = tls.unwrap_or(TlsBlock {
+                        image: 0,
+                        tp_offset: Some(0),
+                    });
                     let offset = block.tp_offset.unwrap_or(0).cast_unsigned();
-                    addresses.insert(symbol, block.image.wrapping_sub(offset).wrapping_add(address));
+                    addresses.insert(
+                        symbol,
+                        block.image.wrapping_sub(offset).wrapping_add(address),
+                    );
                 }
                 Ok(Some(address)) => drop(addresses.insert(symbol, address)),
                 Ok(None) if flags.contains(SymbolFlags::WEAKLY_REFERENCED) => {}
@@ -483,6 +559,10 @@ impl State {
             );
             errors.extend(undefined.into_iter().map(LinkError::from));
         }
-        if errors.is_empty() { Ok(addresses) } else { Err(LinkErrors(errors)) }
+        if errors.is_empty() {
+            Ok(addresses)
+        } else {
+            Err(LinkErrors(errors))
+        }
     }
 }

@@ -45,8 +45,12 @@ const BOUNDS: [(&[u8], Bound); 10] = [
 
 /// Whether a name is one that the linker defines when nothing else does.
 pub(crate) fn is_linker_defined(name: &[u8]) -> bool {
-    const OTHERS: [&[u8]; 4] =
-        [b"_GLOBAL_OFFSET_TABLE_", b"__dso_handle", b"atexit", b"_TLS_MODULE_BASE_"];
+    const OTHERS: [&[u8]; 4] = [
+        b"_GLOBAL_OFFSET_TABLE_",
+        b"__dso_handle",
+        b"atexit",
+        b"_TLS_MODULE_BASE_",
+    ];
     OTHERS.contains(&name)
         || name.starts_with(b"__start_")
         || name.starts_with(b"__stop_")
@@ -78,7 +82,11 @@ pub(crate) fn define(
             b"_GLOBAL_OFFSET_TABLE_" => {
                 let kind = SectionKind::Got;
                 let flags = SectionFlags::RELRO;
-                let new = NewSection { kind, flags, ..NewSection::new(Prot::RW) };
+                let new = NewSection {
+                    kind,
+                    flags,
+                    ..NewSection::new(Prot::RW)
+                };
                 let section = graph.add_section(b"$__GOT", new);
                 define_word(graph, section, symbol)?;
                 after.got = Some(symbol);
@@ -91,7 +99,9 @@ pub(crate) fn define(
             }
             name => {
                 let bound = BOUNDS.iter().find(|(known, _)| *known == name);
-                after.symbols.extend(bound.map(|&(_, bound)| (symbol, bound)));
+                after
+                    .symbols
+                    .extend(bound.map(|&(_, bound)| (symbol, bound)));
             }
         }
     }
@@ -135,7 +145,12 @@ fn define_word(
     symbol: SymbolId,
 ) -> Result<(), GraphError> {
     let content = NewContent::Owned(vec![0; 8]);
-    let block = graph.add_block(NewBlock { section, content, align: 8, align_offset: 0 })?;
+    let block = graph.add_block(NewBlock {
+        section,
+        content,
+        align: 8,
+        align_offset: 0,
+    })?;
     graph.make_defined(symbol, block, 0, 8)?;
     graph.set_symbol_flag(symbol, SymbolFlags::OBJECT, true);
     Ok(())
@@ -155,11 +170,24 @@ impl AfterLayout {
     /// The symbols' addresses.
     pub(crate) fn addresses(&self, layout: &Layout) -> Vec<(SymbolId, u64)> {
         let end_of = |kind: SegmentKind| {
-            let ends = layout.segments.iter().filter(|(_, segment)| segment.kind == kind);
-            ends.map(|(base, segment)| (base + segment.content_size, base + segment.size)).max()
+            let ends = layout
+                .segments
+                .iter()
+                .filter(|(_, segment)| segment.kind == kind);
+            ends.map(|(base, segment)| (base + segment.content_size, base + segment.size))
+                .max()
         };
-        let start = layout.segments.iter().map(|&(base, _)| base).min().unwrap_or(0);
-        let end = layout.segments.iter().map(|(base, segment)| base + segment.size).max();
+        let start = layout
+            .segments
+            .iter()
+            .map(|&(base, _)| base)
+            .min()
+            .unwrap_or(0);
+        let end = layout
+            .segments
+            .iter()
+            .map(|(base, segment)| base + segment.size)
+            .max();
         let data = end_of(SegmentKind::Data);
         self.symbols
             .iter()

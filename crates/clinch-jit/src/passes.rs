@@ -42,5 +42,8 @@ impl std::fmt::Debug for Passes {
 }
 
 pub(crate) fn failed(pass: &str, why: String) -> LinkError {
-    LinkError::Pass { pass: pass.to_owned(), why }
+    LinkError::Pass {
+        pass: pass.to_owned(),
+        why,
+    }
 }

@@ -40,7 +40,9 @@ impl Library {
             };
             return Err(text.unwrap_or_else(|| "cannot be opened".to_owned()));
         }
-        Ok(Self { handle: handle.expose_provenance() })
+        Ok(Self {
+            handle: handle.expose_provenance(),
+        })
     }
 
     /// Looks a name up in the library and what it needs.
@@ -59,7 +61,10 @@ fn look_up(handle: *mut c_void, name: &[u8]) -> Option<ProcessSymbol> {
     let (plain, version) = match name.iter().position(|&c| c == b'@') {
         Some(at) if at > 0 => {
             let version = &name[at + 1..];
-            (&name[..at], Some(version.strip_prefix(b"@").unwrap_or(version)))
+            (
+                &name[..at],
+                Some(version.strip_prefix(b"@").unwrap_or(version)),
+            )
         }
         _ => (name, None),
     };
@@ -77,7 +82,11 @@ fn look_up(handle: *mut c_void, name: &[u8]) -> Option<ProcessSymbol> {
         return None;
     }
     let (size, is_data) = describe(address);
-    Some(ProcessSymbol { address: u64_of(address.expose_provenance()), size, is_data })
+    Some(ProcessSymbol {
+        address: u64_of(address.expose_provenance()),
+        size,
+        is_data,
+    })
 }
 
 /// `Elf64_Sym`, as far as it matters here.
@@ -123,9 +132,9 @@ fn describe(address: *const c_void) -> (u64, bool) {
 /// Every place in the loaded libraries that holds the address of a global variable: the dynamic
 /// relocations by symbol. Used to point them at a copy.
 pub mod bindings {
-    use std::sync::{Mutex, PoisonError};
     use clinch_graph::index::int::usize_of_u64;
     use std::ffi::{c_int, c_void};
+    use std::sync::{Mutex, PoisonError};
 
     const DT_RELA: u64 = 7;
     const DT_RELASZ: u64 = 8;
@@ -157,7 +166,11 @@ pub mod bindings {
         // SAFETY: the dynamic linker passes a filled record, and `data` is the vector that
         // `rebind` passed, alive and not otherwise used during the walk.
         let (info, objects) = unsafe { (&*info, &mut *data.cast::<Vec<Object>>()) };
-        let mut object = Object { base: info.dlpi_addr, dynamic: 0, relro: (0, 0) };
+        let mut object = Object {
+            base: info.dlpi_addr,
+            dynamic: 0,
+            relro: (0, 0),
+        };
         for n in 0..usize::from(info.dlpi_phnum) {
             // SAFETY: the record's array has `dlpi_phnum` entries.
             let header = unsafe { &*info.dlpi_phdr.add(n) };

@@ -40,7 +40,9 @@ impl Resolver {
     pub(crate) fn linked(&self, name: &[u8]) -> Option<u64> {
         let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
         finished.iter().find_map(|link| {
-            let symbol = link.resolution.of_name(link.names.find(&link.graph, name)?)?;
+            let symbol = link
+                .resolution
+                .of_name(link.names.find(&link.graph, name)?)?;
             let address = link.layout.symbol(symbol);
             let defined = link.graph.symbol_flags(symbol).is_definition();
             (defined && address != 0).then_some(address)
@@ -51,7 +53,9 @@ impl Resolver {
     fn linked_thread_local(&self, name: &[u8]) -> Option<u64> {
         let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
         finished.iter().find_map(|link| {
-            let symbol = link.resolution.of_name(link.names.find(&link.graph, name)?)?;
+            let symbol = link
+                .resolution
+                .of_name(link.names.find(&link.graph, name)?)?;
             let flags = link.graph.symbol_flags(symbol);
             let address = link.layout.symbol(symbol);
             if !flags.is_definition() || !flags.contains(SymbolFlags::TLS) || address == 0 {
@@ -78,8 +82,12 @@ impl Resolver {
 
     /// What a library or the process says of a name.
     pub(crate) fn shared(&self, name: &[u8], weak: bool) -> Option<ProcessSymbol> {
-        if let Some(found) =
-            self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+        if let Some(found) = self
+            .cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .copied()
             && (found.is_some() || weak)
         {
             return found;
@@ -89,7 +97,11 @@ impl Resolver {
             .iter()
             .find_map(|(_, library)| library.find(name))
             .or_else(|| self.process.then(|| process::find(name)).flatten())
-            .or_else(|| (self.fallback && !weak).then(|| self.fallback(name)).flatten());
+            .or_else(|| {
+                (self.fallback && !weak)
+                    .then(|| self.fallback(name))
+                    .flatten()
+            });
         self.cache
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -100,7 +112,10 @@ impl Resolver {
     fn fallback(&self, name: &[u8]) -> Option<ProcessSymbol> {
         self.open_fallback();
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.iter().flatten().find_map(|library| library.find(name))
+        opened
+            .iter()
+            .flatten()
+            .find_map(|library| library.find(name))
     }
 
     /// Opens the libraries that nobody asked for; answers whether they were not open yet.
@@ -111,8 +126,11 @@ impl Resolver {
         }
         // One that is not installed has nothing to offer.
         let libraries = FALLBACK_LIBRARIES.iter();
-        *opened =
-            Some(libraries.filter_map(|name| Library::open(OsStr::new(name)).ok()).collect());
+        *opened = Some(
+            libraries
+                .filter_map(|name| Library::open(OsStr::new(name)).ok())
+                .collect(),
+        );
         true
     }
 
@@ -146,7 +164,10 @@ impl Resolver {
             return Reach::Near;
         }
         match data {
-            Some(size) if size > 0 => Reach::FarData { size, align: copy_align(address) },
+            Some(size) if size > 0 => Reach::FarData {
+                size,
+                align: copy_align(address),
+            },
             _ => Reach::Far,
         }
     }
@@ -165,7 +186,9 @@ impl Resolver {
     ) -> Result<(), GraphError> {
         const SHARED: SymbolFlags = SymbolFlags::WEAK.union(SymbolFlags::OBJECT);
         for name in names.ids().iter() {
-            let Some(symbol) = resolution.of_name(name) else { continue };
+            let Some(symbol) = resolution.of_name(name) else {
+                continue;
+            };
             let flags = graph.symbol_flags(symbol);
             if !flags.is_definition()
                 || !flags.contains(SHARED)
@@ -175,7 +198,10 @@ impl Resolver {
                 continue;
             }
             let text = graph.symbol_name(symbol);
-            let in_library = self.libraries.iter().any(|(_, library)| library.find(text).is_some());
+            let in_library = self
+                .libraries
+                .iter()
+                .any(|(_, library)| library.find(text).is_some());
             let in_process = flags.contains(SymbolFlags::UNIQUE)
                 && self.process
                 && process::find(text).is_some();
@@ -187,7 +213,10 @@ impl Resolver {
     }
 
     fn own(&self, name: &[u8]) -> Option<u64> {
-        self.absolutes.get(name).copied().or_else(|| self.linked(name))
+        self.absolutes
+            .get(name)
+            .copied()
+            .or_else(|| self.linked(name))
     }
 
     /// Answers a look-up.
@@ -202,14 +231,16 @@ impl Resolver {
     /// Answers a look-up of thread-local variables: offsets from the thread pointer.
     pub(crate) fn find_thread_local(&self, externals: &[&External]) -> Vec<Found> {
         let own = |external: &&External| self.linked_thread_local(&external.name);
-        let of_libraries: Vec<&External> =
-            externals.iter().copied().filter(|external| own(external).is_none()).collect();
-        let mut found = self.thread_local_offsets(&of_libraries);
-        let lacks = |(found, external): (&Found, &&External)| {
-            matches!(found, Ok(None)) && !external.weak
-        };
+        let of_libraries: Vec<&External> = externals
+            .iter()
+            .copied()
+            .filter(|external| own(external).is_none())
+            .collect();
+        let mut found = thread_local_offsets(&of_libraries);
+        let lacks =
+            |(found, external): (&Found, &&External)| matches!(found, Ok(None)) && !external.weak;
         if self.fallback && found.iter().zip(&of_libraries).any(lacks) && self.open_fallback() {
-            found = self.thread_local_offsets(&of_libraries);
+            found = thread_local_offsets(&of_libraries);
         }
         let mut found = found.into_iter();
         externals
@@ -223,24 +254,25 @@ impl Resolver {
             })
             .collect()
     }
+}
 
-    fn thread_local_offsets(&self, externals: &[&External]) -> Vec<Found> {
-        let names: Vec<&[u8]> = externals.iter().map(|external| &*external.name).collect();
-        let answer = |offset: Option<i64>| Ok(offset.map(i64::cast_unsigned));
-        match library_tls::offsets(&names) {
-            Ok(offsets) => offsets.into_iter().map(answer).collect(),
-            // One by one, to tell which it is.
-            Err(_) => names
-                .iter()
-                .map(|name| match library_tls::offsets(&[name]) {
-                    Ok(offsets) => answer(offsets.first().copied().flatten()),
-                    Err(why) => Err(LinkError::ThreadLocal {
-                        name: String::from_utf8_lossy(name).into_owned(),
-                        why,
-                    }),
-                })
-                .collect(),
-        }
+/// The offsets of libraries' thread-local variables from the thread pointer.
+fn thread_local_offsets(externals: &[&External]) -> Vec<Found> {
+    let names: Vec<&[u8]> = externals.iter().map(|external| &*external.name).collect();
+    let answer = |offset: Option<i64>| Ok(offset.map(i64::cast_unsigned));
+    match library_tls::offsets(&names) {
+        Ok(offsets) => offsets.into_iter().map(answer).collect(),
+        // One by one, to tell which it is.
+        Err(_) => names
+            .iter()
+            .map(|name| match library_tls::offsets(&[name]) {
+                Ok(offsets) => answer(offsets.first().copied().flatten()),
+                Err(why) => Err(LinkError::ThreadLocal {
+                    name: String::from_utf8_lossy(name).into_owned(),
+                    why,
+                }),
+            })
+            .collect(),
     }
 }
 

@@ -43,28 +43,34 @@ pub(crate) fn describe(
     }
     let mut order = Vec::new();
     let mut edges = Vec::new();
-    let of_inputs =
-        |&block: &BlockId| graph.block_input(block) != LinkGraph::linker_input();
+    let of_inputs = |&block: &BlockId| graph.block_input(block) != LinkGraph::linker_input();
     for block in liveness.blocks.iter().filter(of_inputs) {
         if graph.edges(block, &mut edges).is_err() {
             continue;
         }
         for edge in &edges {
             let target = tables.leads_to(edge.target).unwrap_or(edge.target);
-            let Some(&index) = index_of.get(&resolution.prevailing(target)) else { continue };
+            let Some(&index) = index_of.get(&resolution.prevailing(target)) else {
+                continue;
+            };
             let (undefined, seen) = &mut found[index];
             if !std::mem::replace(seen, true) {
                 order.push(index);
             }
             undefined.n_referrers += 1;
             if undefined.referrers.len() < PLACES {
-                undefined.referrers.push(Place::of(graph, block, u64::from(edge.offset)));
+                undefined
+                    .referrers
+                    .push(Place::of(graph, block, u64::from(edge.offset)));
             }
         }
     }
     let unseen: Vec<usize> = (0..found.len()).filter(|&index| !found[index].1).collect();
     order.extend(unseen);
-    order.into_iter().map(|index| found[index].0.clone()).collect()
+    order
+        .into_iter()
+        .map(|index| found[index].0.clone())
+        .collect()
 }
 
 /// The defined name that differs least, when it differs little.
@@ -112,7 +118,9 @@ fn distance(a: &[u8], b: &[u8], limit: usize) -> Option<usize> {
     for (i, &x) in a.iter().enumerate() {
         row[0] = i + 1;
         for (j, &y) in b.iter().enumerate() {
-            let mut best = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
+            let mut best = (last[j] + usize::from(x != y))
+                .min(last[j + 1] + 1)
+                .min(row[j] + 1);
             if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
                 best = best.min(before[j - 1] + 1);
             }

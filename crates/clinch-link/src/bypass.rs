@@ -23,14 +23,23 @@ pub fn run(
     let mut edges = Vec::new();
     for &block in &tables.touched {
         graph.edges(block, &mut edges)?;
-        let Some(base) = layout.block(block) else { continue };
+        let Some(base) = layout.block(block) else {
+            continue;
+        };
         let mut changed = false;
         for edge in &mut edges {
-            let Some(info) = arch.edge(edge.kind) else { continue };
-            if !info.flags.intersects(EdgeFlags::BRANCH | EdgeFlags::RELAXABLE) {
+            let Some(info) = arch.edge(edge.kind) else {
+                continue;
+            };
+            if !info
+                .flags
+                .intersects(EdgeFlags::BRANCH | EdgeFlags::RELAXABLE)
+            {
                 continue;
             }
-            let Some(target) = tables.leads_to(edge.target) else { continue };
+            let Some(target) = tables.leads_to(edge.target) else {
+                continue;
+            };
             let target = resolution.prevailing(target);
             let address = layout.symbol(target);
             // Within a margin of the range, so that no addend or instruction length matters.
@@ -63,6 +72,13 @@ pub fn run(
 }
 
 fn direct_branch(arch: &Arch, edge: &Edge, target: SymbolId) -> Option<Edge> {
-    let &(kind, _) = arch.stub_branches.iter().find(|(_, through)| *through == edge.kind)?;
-    Some(Edge { kind, target, ..*edge })
+    let &(kind, _) = arch
+        .stub_branches
+        .iter()
+        .find(|(_, through)| *through == edge.kind)?;
+    Some(Edge {
+        kind,
+        target,
+        ..*edge
+    })
 }

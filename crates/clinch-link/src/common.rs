@@ -32,11 +32,22 @@ pub fn allocate(graph: &mut LinkGraph, resolution: &Resolution) -> Result<(), Gr
             (&mut plain, &b"COMMON"[..], SectionFlags::empty())
         };
         let section = *slot.get_or_insert_with(|| {
-            graph.add_section(name, NewSection { flags, ..NewSection::new(Prot::RW) })
+            graph.add_section(
+                name,
+                NewSection {
+                    flags,
+                    ..NewSection::new(Prot::RW)
+                },
+            )
         });
         let size = graph.symbol_size(symbol);
         let content = NewContent::Zero(size);
-        let block = graph.add_block(NewBlock { section, content, align, align_offset: 0 })?;
+        let block = graph.add_block(NewBlock {
+            section,
+            content,
+            align,
+            align_offset: 0,
+        })?;
         graph.make_defined(symbol, block, 0, size)?;
     }
     Ok(())

@@ -58,8 +58,12 @@ pub fn apply(
 ) -> Result<(), Vec<LinkFixupError>> {
     let (base, segment) = &layout.segments[segment];
     let size_of = |symbol: SymbolId| graph.symbol_size(resolution.prevailing(symbol));
-    let context =
-        FixupContext { addresses: layout.symbols(), size_of: &size_of, got, tls };
+    let context = FixupContext {
+        addresses: layout.symbols(),
+        size_of: &size_of,
+        got,
+        tls,
+    };
 
     // Runs of blocks of some hundred kilobytes each, with the memory they cover.
     const RUN: u64 = 256 << 10;
@@ -70,37 +74,51 @@ pub fn apply(
     let mut blocks = &segment.blocks[..content];
     let (mut rest, mut at) = (memory, 0);
     while let Some(&(_, first)) = blocks.first() {
-        let n = blocks.partition_point(|&(_, offset)| offset - first < RUN).max(1);
+        let n = blocks
+            .partition_point(|&(_, offset)| offset - first < RUN)
+            .max(1);
         let (run, others) = blocks.split_at(n);
-        let end = others.first().map_or(segment.content_size, |&(_, offset)| offset);
+        let end = others
+            .first()
+            .map_or(segment.content_size, |&(_, offset)| offset);
         let (mine, tail) = rest.split_at_mut(usize_of_u64(end - at));
         runs.push((run, at, mine));
         (blocks, rest, at) = (others, tail, end);
     }
-    let results = workers.map(usize_of_u64(segment.content_size), runs, |(run, start, memory)| {
-        let mut errors = Vec::new();
-        let mut edges = Vec::new();
-        for &(block, offset) in run {
-            let bytes = graph.content(block).bytes();
-            let from = usize_of_u64(offset - start);
-            let memory = &mut memory[from..from + bytes.len()];
-            memory.copy_from_slice(bytes);
-            if graph.has_no_edges(block) {
-                continue;
+    let results = workers.map(
+        usize_of_u64(segment.content_size),
+        runs,
+        |(run, start, memory)| {
+            let mut errors = Vec::new();
+            let mut edges = Vec::new();
+            for &(block, offset) in run {
+                let bytes = graph.content(block).bytes();
+                let from = usize_of_u64(offset - start);
+                let memory = &mut memory[from..from + bytes.len()];
+                memory.copy_from_slice(bytes);
+                if graph.has_no_edges(block) {
+                    continue;
+                }
+                if let Err(error) = graph.edges(block, &mut edges) {
+                    errors.push(LinkFixupError::Decode(*error));
+                    continue;
+                }
+                let place = base + offset;
+                if let Err(error) = (arch.apply)(&context, place, &edges, memory) {
+                    errors.push(describe(
+                        graph, arch, resolution, layout, block, place, error,
+                    ));
+                }
             }
-            if let Err(error) = graph.edges(block, &mut edges) {
-                errors.push(LinkFixupError::Decode(*error));
-                continue;
-            }
-            let place = base + offset;
-            if let Err(error) = (arch.apply)(&context, place, &edges, memory) {
-                errors.push(describe(graph, arch, resolution, layout, block, place, error));
-            }
-        }
-        errors
-    });
+            errors
+        },
+    );
     let errors: Vec<LinkFixupError> = results.into_iter().flatten().collect();
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors)
+    }
 }
 
 fn describe(
@@ -112,7 +130,12 @@ fn describe(
     address: u64,
     error: FixupError,
 ) -> LinkFixupError {
-    let Edge { offset, kind, target, .. } = error.edge;
+    let Edge {
+        offset,
+        kind,
+        target,
+        ..
+    } = error.edge;
     let prevailing = resolution.prevailing(target);
     let name = String::from_utf8_lossy(graph.symbol_name(prevailing)).into_owned();
     let to = layout.symbol(target);

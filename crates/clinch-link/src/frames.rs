@@ -67,9 +67,7 @@ struct Record {
 pub fn split(graph: &mut LinkGraph, arch: &Arch) -> Result<(), Vec<FrameError>> {
     let frames: Vec<BlockId> = graph
         .blocks()
-        .filter(|&block| {
-            graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame
-        })
+        .filter(|&block| graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame)
         .collect();
     let mut errors = Vec::new();
     for block in frames {
@@ -83,7 +81,11 @@ pub fn split(graph: &mut LinkGraph, arch: &Arch) -> Result<(), Vec<FrameError>> 
             });
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors)
+    }
 }
 
 /// Adds the zero length that ends the list, as the last block of its kind; `None` when there is no
@@ -92,9 +94,8 @@ pub fn split(graph: &mut LinkGraph, arch: &Arch) -> Result<(), Vec<FrameError>> 
 /// # Errors
 /// None in a graph that the verifier accepts.
 pub fn terminate(graph: &mut LinkGraph) -> Result<Option<BlockId>, GraphError> {
-    let is_record = |&block: &BlockId| {
-        graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame
-    };
+    let is_record =
+        |&block: &BlockId| graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame;
     if !graph.blocks().any(|block| is_record(&block)) {
         return Ok(None);
     }
@@ -107,7 +108,12 @@ pub fn terminate(graph: &mut LinkGraph) -> Result<Option<BlockId>, GraphError> {
         },
     );
     let content = NewContent::Owned(vec![0; 4]);
-    let end = NewBlock { section, content, align: 1, align_offset: 0 };
+    let end = NewBlock {
+        section,
+        content,
+        align: 1,
+        align_offset: 0,
+    };
     graph.add_block(end).map(Some)
 }
 
@@ -133,7 +139,9 @@ fn split_section(
         offsets.push(end);
     }
     let symbols = graph.input(graph.block_input(block)).symbols();
-    let pieces = graph.split_block_among(block, &offsets, symbols).map_err(at_start)?;
+    let pieces = graph
+        .split_block_among(block, &offsets, symbols)
+        .map_err(at_start)?;
     if has_rest && let Some(&rest) = pieces.last() {
         clear(graph, rest).map_err(at_start)?;
     }
@@ -180,7 +188,12 @@ fn split_section(
         if let Some(kind) = to_cie {
             // The field holds its distance from the CIE.
             let offset = u32::try_from(head).unwrap_or(u32::MAX);
-            let edge = Edge { offset, kind, target: cie_symbol, addend: 0 };
+            let edge = Edge {
+                offset,
+                kind,
+                target: cie_symbol,
+                addend: 0,
+            };
             graph.add_edge(piece, edge).map_err(at)?;
         }
         graph.associate(function, piece).map_err(at)?;
@@ -215,8 +228,10 @@ fn read(content: &[u8], endian: Endian) -> Result<Vec<Record>, (u64, FrameErrorK
         }
         if size == 0xffff_ffff {
             // The 64-bit form: the length follows in eight bytes.
-            let halves =
-                (word(start + 4).ok_or_else(truncated)?, word(start + 8).ok_or_else(truncated)?);
+            let halves = (
+                word(start + 4).ok_or_else(truncated)?,
+                word(start + 8).ok_or_else(truncated)?,
+            );
             let (low, high) = match endian {
                 Endian::Little => halves,
                 Endian::Big => (halves.1, halves.0),
@@ -240,7 +255,12 @@ fn read(content: &[u8], endian: Endian) -> Result<Vec<Record>, (u64, FrameErrorK
             let cie = pointer.checked_sub(u64::from(distance));
             Some(cie.ok_or((start, FrameErrorKind::NoCie))?)
         };
-        records.push(Record { start, size: whole, pointer, cie });
+        records.push(Record {
+            start,
+            size: whole,
+            pointer,
+            cie,
+        });
         start = end;
     }
     Ok(records)
@@ -261,7 +281,10 @@ mod tests {
         let records = read(&data, Endian::Little).unwrap();
         assert_eq!(records.len(), 2);
         assert_eq!((records[0].size, records[0].cie), (12, None));
-        assert_eq!((records[1].start, records[1].size, records[1].cie), (12, 20, Some(0)));
+        assert_eq!(
+            (records[1].start, records[1].size, records[1].cie),
+            (12, 20, Some(0))
+        );
     }
 
     #[test]

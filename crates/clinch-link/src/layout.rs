@@ -73,7 +73,10 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
     // What must stay together: a group's number, 0 for none.
     let mut group_of: Map<BlockId, (u32, SegmentKind)> = Map::default();
     for (number, bounds) in (1..).zip(bounds) {
-        let live = bounds.blocks.iter().filter(|&&block| liveness.blocks.contains(block));
+        let live = bounds
+            .blocks
+            .iter()
+            .filter(|&&block| liveness.blocks.contains(block));
         let kind = live.clone().map(|&block| segment_of(graph, block)).max();
         for &block in live {
             group_of.insert(block, (number, kind.unwrap_or(SegmentKind::Data)));
@@ -83,7 +86,10 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
     let mut keyed: Vec<((SegmentKind, Lifetime, bool, u32), BlockId)> = Vec::new();
     for block in liveness.blocks.iter() {
         let section = graph.block_section(block);
-        let (flags, lifetime) = (graph.block_section_flags(block), graph.section_lifetime(section));
+        let (flags, lifetime) = (
+            graph.block_section_flags(block),
+            graph.section_lifetime(section),
+        );
         if !graph.has_block(block)
             || lifetime == Lifetime::NoAlloc
             || flags.contains(SectionFlags::EXCLUDE)
@@ -104,7 +110,9 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
 
     let mut segments: Vec<Segment> = Vec::new();
     for ((kind, lifetime, zero, group), block) in keyed {
-        let new = segments.last().is_none_or(|last| (last.kind, last.lifetime) != (kind, lifetime));
+        let new = segments
+            .last()
+            .is_none_or(|last| (last.kind, last.lifetime) != (kind, lifetime));
         if new {
             segments.push(Segment {
                 kind,
@@ -115,7 +123,9 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
                 blocks: Vec::new(),
             });
         }
-        let Some(segment) = segments.last_mut() else { continue };
+        let Some(segment) = segments.last_mut() else {
+            continue;
+        };
         let (align, align_offset) = (graph.block_align(block), graph.block_align_offset(block));
         // The unwinder reads its records as one array; their order in memory begins aligned.
         let align = if group == u32::MAX && segment.size % 8 != 0 && is_first(segment, graph) {
@@ -144,19 +154,28 @@ fn is_first(segment: &Segment, graph: &LinkGraph) -> bool {
 /// The next offset at or behind `offset` that is `align_offset` modulo `align`.
 pub fn align_to(offset: u64, align: u64, align_offset: u64) -> u64 {
     let behind = offset.wrapping_sub(align_offset) & (align - 1);
-    if behind == 0 { offset } else { offset.saturating_add(align - behind) }
+    if behind == 0 {
+        offset
+    } else {
+        offset.saturating_add(align - behind)
+    }
 }
 
 fn segment_of(graph: &LinkGraph, block: BlockId) -> SegmentKind {
     let section = graph.block_section(block);
-    let (flags, prot) = (graph.block_section_flags(block), graph.section_prot(section));
+    let (flags, prot) = (
+        graph.block_section_flags(block),
+        graph.section_prot(section),
+    );
     if flags.contains(SectionFlags::TLS) {
         return SegmentKind::ThreadLocal;
     }
     match (prot.contains(Prot::WRITE), prot.contains(Prot::EXEC)) {
         (true, true) => SegmentKind::WritableCode,
         (false, true) => SegmentKind::Code,
-        (true, false) if flags.contains(SectionFlags::RELRO) => SegmentKind::ReadOnlyAfterRelocation,
+        (true, false) if flags.contains(SectionFlags::RELRO) => {
+            SegmentKind::ReadOnlyAfterRelocation
+        }
         (true, false) => SegmentKind::Data,
         (false, false) => SegmentKind::ReadOnly,
     }
@@ -183,7 +202,11 @@ impl Layout {
                 blocks[block] = base + offset;
             }
         }
-        Self { segments, blocks, symbols: Vec::new() }
+        Self {
+            segments,
+            blocks,
+            symbols: Vec::new(),
+        }
     }
 
     /// Gives every symbol its address. `external` answers those of symbols that the graph does
@@ -212,7 +235,10 @@ impl Layout {
 
     /// A block's address; `None` when it is not placed.
     pub fn block(&self, block: BlockId) -> Option<u64> {
-        self.blocks.get(block).copied().filter(|&address| address != 0)
+        self.blocks
+            .get(block)
+            .copied()
+            .filter(|&address| address != 0)
     }
 
     /// A symbol's address, that of the prevailing definition; 0 when it has none.
@@ -228,7 +254,10 @@ impl Layout {
     /// The placed blocks of one kind of section as address and size, from the first to the last.
     pub fn range_of(&self, graph: &LinkGraph, kind: SectionKind) -> Option<(u64, u64)> {
         let blocks = self.segments.iter().flat_map(|(base, segment)| {
-            segment.blocks.iter().map(move |&(block, offset)| (block, base + offset))
+            segment
+                .blocks
+                .iter()
+                .map(move |&(block, offset)| (block, base + offset))
         });
         let (mut start, mut end) = (u64::MAX, 0);
         for (block, address) in blocks {

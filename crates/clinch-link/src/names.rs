@@ -76,11 +76,14 @@ impl Names {
             parts.push((id, part));
         }
         // A name is some 80 bytes of reading.
-        let counts = workers.map(n_symbols * 80, parts, |(id, part)| hash_input(graph, id, part));
+        let counts = workers.map(n_symbols * 80, parts, |(id, part)| {
+            hash_input(graph, id, part)
+        });
         // In a large program about one global symbol in three brings a new name.
         let n_new = counts.iter().sum::<usize>() / 3;
         let records = &self.records;
-        self.table.reserve(n_new, |&raw| spread(records[usize_of(raw) - 1].hash));
+        self.table
+            .reserve(n_new, |&raw| spread(records[usize_of(raw) - 1].hash));
         for id in inputs.iter() {
             for symbol in graph.input(id).symbols().iter() {
                 if graph.symbol_flags(symbol).is_global() {
@@ -163,8 +166,10 @@ impl Names {
 
     fn cover(&mut self, n_symbols: usize) {
         let more = n_symbols.saturating_sub(self.of_symbol.len());
-        self.of_symbol.reserve_exact(if more > self.of_symbol.len() { more } else { 0 });
-        self.of_symbol.resize(n_symbols.max(self.of_symbol.len()), 0);
+        self.of_symbol
+            .reserve_exact(if more > self.of_symbol.len() { more } else { 0 });
+        self.of_symbol
+            .resize(n_symbols.max(self.of_symbol.len()), 0);
     }
 
     fn intern_symbol(
@@ -182,13 +187,20 @@ impl Names {
             // Equal so far, and the name ends there.
             record.hash == hash
                 && name.get(len).is_none_or(|&end| end == 0)
-                && name.get(..len).is_some_and(|name| name == self.bytes(graph, record))
+                && name
+                    .get(..len)
+                    .is_some_and(|name| name == self.bytes(graph, record))
         });
         if let Some(&raw) = found {
             return raw;
         }
         let len = u32_of(graph.symbol_name_in(input, symbol).len());
-        self.insert(Record { input: Some(input), place: offset, len, hash })
+        self.insert(Record {
+            input: Some(input),
+            place: offset,
+            len,
+            hash,
+        })
     }
 
     fn insert(&mut self, record: Record) -> u32 {

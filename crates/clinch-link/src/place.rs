@@ -27,7 +27,10 @@ impl Place {
             .iter()
             .filter(|&id| graph.symbol_flags(id).contains(SymbolFlags::CALLABLE))
             .rfind(|&id| match graph.addressable(id) {
-                Addressable::Block { block: holder, offset: start } if holder == block => {
+                Addressable::Block {
+                    block: holder,
+                    offset: start,
+                } if holder == block => {
                     let size = graph.symbol_size(id).max(1);
                     start <= offset && offset - start < size
                 }

@@ -6,11 +6,11 @@ use crate::resolve::Resolution;
 use crate::start_stop::Bounds;
 use clinch_graph::index::int::{u32_of, usize_of};
 use clinch_graph::index::map::Map;
-use clinch_target::{Arch, EdgeFlags};
 use clinch_graph::{
-    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdRange, IdSet, LinkGraph, SectionFlags, SymbolFlags,
-    SymbolId,
+    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdRange, IdSet, LinkGraph, SectionFlags,
+    SymbolFlags, SymbolId,
 };
+use clinch_target::{Arch, EdgeFlags};
 
 /// The blocks that are reachable, and the external symbols that reachable code refers to.
 #[derive(Debug, Default)]
@@ -59,7 +59,10 @@ pub fn prune(
     }
     let all = IdRange::<SymbolId>::new(0, graph.n_symbols());
     let flags = graph.flags_of(all);
-    let marked = all.iter().zip(flags).filter(|(_, flags)| flags.contains(SymbolFlags::LIVE));
+    let marked = all
+        .iter()
+        .zip(flags)
+        .filter(|(_, flags)| flags.contains(SymbolFlags::LIVE));
     for symbol in marked.map(|(symbol, _)| symbol).chain(roots) {
         let symbol = resolution.prevailing(symbol);
         match graph.symbol_block(symbol) {
@@ -69,7 +72,11 @@ pub fn prune(
         }
     }
 
-    let is_low: Vec<bool> = arch.edges.iter().map(|row| row.flags.contains(EdgeFlags::LOW)).collect();
+    let is_low: Vec<bool> = arch
+        .edges
+        .iter()
+        .map(|row| row.flags.contains(EdgeFlags::LOW))
+        .collect();
     let mut needs_low = false;
     let mut edges = Vec::new();
     let mut errors: Vec<(BlockId, BlockEdgeError)> = Vec::new();
@@ -98,7 +105,11 @@ pub fn prune(
         }
     }
     if errors.is_empty() {
-        Ok(Liveness { blocks: live, externals: external.iter().collect(), needs_low })
+        Ok(Liveness {
+            blocks: live,
+            externals: external.iter().collect(),
+            needs_low,
+        })
     } else {
         errors.sort_by_key(|&(block, _)| block);
         Err(errors.into_iter().map(|(_, error)| error).collect())
@@ -120,7 +131,10 @@ impl Children {
     fn new(graph: &LinkGraph) -> Self {
         let pairs = graph.associations();
         if pairs.is_empty() {
-            return Self { first: Vec::new(), child: Vec::new() };
+            return Self {
+                first: Vec::new(),
+                child: Vec::new(),
+            };
         }
         let mut first = vec![0_u32; graph.n_blocks() + 1];
         for &(parent, _) in pairs {
@@ -136,7 +150,11 @@ impl Children {
             child[usize_of(*slot)] = block;
             *slot += 1;
         }
-        debug_assert_eq!(u32_of(pairs.len()), first[first.len() - 1], "every pair has its place");
+        debug_assert_eq!(
+            u32_of(pairs.len()),
+            first[first.len() - 1],
+            "every pair has its place"
+        );
         Self { first, child }
     }
 

@@ -10,7 +10,8 @@ use crate::names::{NameId, Names};
 use crate::place::Place;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, Column, ComdatId, Id, IdRange, IdSet, InputId, LinkGraph, Scope, Selection, SymbolFlags, SymbolId,
+    Addressable, Column, ComdatId, Id, IdRange, IdSet, InputId, LinkGraph, Scope, Selection,
+    SymbolFlags, SymbolId,
 };
 use thiserror::Error;
 
@@ -133,7 +134,9 @@ pub fn resolve(
     let symbols = inputs.iter().filter(|&input| takes_part(input));
     for symbol in symbols.flat_map(|input| graph.input(input).symbols().iter()) {
         let flags = graph.symbol_flags(symbol);
-        let Some(name) = names.of(symbol) else { continue };
+        let Some(name) = names.of(symbol) else {
+            continue;
+        };
         let Some(claim) = claim(flags) else { continue };
         scopes[name] = scopes[name].max(flags.scope());
         let Some(holder) = by_name[name] else {
@@ -192,9 +195,18 @@ pub fn resolve(
     let mut prevailing = Vec::with_capacity(graph.n_symbols());
     for index in 0..graph.n_symbols() {
         let symbol = SymbolId::from_index(index);
-        prevailing.push(names.of(symbol).and_then(|name| by_name[name]).unwrap_or(symbol));
+        prevailing.push(
+            names
+                .of(symbol)
+                .and_then(|name| by_name[name])
+                .unwrap_or(symbol),
+        );
     }
-    Ok(Resolution { by_name, prevailing: prevailing.into(), undefined })
+    Ok(Resolution {
+        by_name,
+        prevailing: prevailing.into(),
+        undefined,
+    })
 }
 
 /// Whether two definitions are one absolute value, which linkers take for no clash.

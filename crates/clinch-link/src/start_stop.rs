@@ -98,7 +98,11 @@ pub fn arrays(
         };
         if wanted && is_live(block) && !section.flags.contains(SectionFlags::EXCLUDE) {
             let early = u8::from(section.kind != SectionKind::PreinitArray);
-            arrays.push(((early, priority(section.name, section.kind)), block, section.kind));
+            arrays.push((
+                (early, priority(section.name, section.kind)),
+                block,
+                section.kind,
+            ));
         }
     }
     arrays.sort_by_key(|&(key, block, _)| (key, block));
@@ -107,8 +111,15 @@ pub fn arrays(
     let mut from = 0;
     while from < arrays.len() {
         let key = arrays[from].0;
-        let to = from + arrays[from..].iter().take_while(|array| array.0 == key).count();
-        if arrays[from..to].iter().all(|&(_, _, kind)| kind == SectionKind::Ctors) {
+        let to = from
+            + arrays[from..]
+                .iter()
+                .take_while(|array| array.0 == key)
+                .count();
+        if arrays[from..to]
+            .iter()
+            .all(|&(_, _, kind)| kind == SectionKind::Ctors)
+        {
             arrays[from..to].reverse();
         }
         from = to;
@@ -116,14 +127,22 @@ pub fn arrays(
     if fini {
         arrays.reverse();
     }
-    arrays.into_iter().map(|(_, block, kind)| (block, kind)).collect()
+    arrays
+        .into_iter()
+        .map(|(_, block, kind)| (block, kind))
+        .collect()
 }
 
 /// The priority that a section's name gives, 65,536 for none; small ones run first at start.
 fn priority(name: &[u8], kind: SectionKind) -> u32 {
     const NONE: u32 = 65_536;
-    let digits = name.iter().rposition(|&c| c == b'.').map_or(&[][..], |dot| &name[dot + 1..]);
-    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
+    let digits = name
+        .iter()
+        .rposition(|&c| c == b'.')
+        .map_or(&[][..], |dot| &name[dot + 1..]);
+    let number = std::str::from_utf8(digits)
+        .ok()
+        .and_then(|digits| digits.parse::<u32>().ok());
     match (number, kind) {
         (Some(number), SectionKind::Ctors | SectionKind::Dtors) => {
             65_535_u32.saturating_sub(number)
@@ -134,7 +153,8 @@ fn priority(name: &[u8], kind: SectionKind) -> u32 {
 }
 
 fn is_c_identifier(name: &[u8]) -> bool {
-    name.first().is_some_and(|&c| c.is_ascii_alphabetic() || c == b'_')
+    name.first()
+        .is_some_and(|&c| c.is_ascii_alphabetic() || c == b'_')
         && name.iter().all(|&c| c.is_ascii_alphanumeric() || c == b'_')
 }
 

@@ -12,8 +12,8 @@ use crate::prune::Liveness;
 use crate::resolve::Resolution;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, BlockId, Edge, EdgeKind, GraphError, Lifetime, LinkGraph, NewBlock, NewContent, NewSection,
-    Prot, SectionFlags, SectionId, SectionKind, SymbolFlags, SymbolId,
+    Addressable, BlockId, Edge, EdgeKind, GraphError, Lifetime, LinkGraph, NewBlock, NewContent,
+    NewSection, Prot, SectionFlags, SectionId, SectionKind, SymbolFlags, SymbolId,
 };
 use clinch_target::{Arch, EdgeFlags, EdgeInfo, Expr, Request, Table, Template};
 use thiserror::Error;
@@ -45,7 +45,9 @@ pub struct TableRules<'a> {
 
 impl std::fmt::Debug for TableRules<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TableRules").field("static_tls", &self.static_tls).finish_non_exhaustive()
+        f.debug_struct("TableRules")
+            .field("static_tls", &self.static_tls)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,7 +105,11 @@ pub enum TableError {
 }
 
 fn named(symbol: &str) -> String {
-    if symbol.is_empty() { String::new() } else { format!(" (symbol {symbol})") }
+    if symbol.is_empty() {
+        String::new()
+    } else {
+        format!(" (symbol {symbol})")
+    }
 }
 
 impl Tables {
@@ -134,7 +140,12 @@ pub fn build(
     liveness: &Liveness,
     rules: &TableRules<'_>,
 ) -> Result<Tables, Vec<TableError>> {
-    let mut builder = Builder { arch, resolution, rules, tables: Tables::default() };
+    let mut builder = Builder {
+        arch,
+        resolution,
+        rules,
+        tables: Tables::default(),
+    };
     let mut errors = Vec::new();
     let (asking, direct) = builder.scan(graph, liveness, &mut errors);
     for symbol in direct {
@@ -150,7 +161,11 @@ pub fn build(
             errors.push(error);
         }
     }
-    if errors.is_empty() { Ok(builder.tables) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(builder.tables)
+    } else {
+        Err(errors)
+    }
 }
 
 struct Builder<'a> {
@@ -179,7 +194,9 @@ impl Builder<'_> {
             let in_memory = graph.section_lifetime(graph.block_section(block)) != Lifetime::NoAlloc;
             let mut asks = false;
             for edge in &edges {
-                let Some(info) = self.arch.edge(edge.kind) else { continue };
+                let Some(info) = self.arch.edge(edge.kind) else {
+                    continue;
+                };
                 let target = self.resolution.prevailing(edge.target);
                 let flags = graph.symbol_flags(target);
                 if flags.is_discarded() && in_memory {
@@ -191,8 +208,7 @@ impl Builder<'_> {
                 if flags.contains(SymbolFlags::IFUNC) && flags.is_definition() {
                     direct.insert(target);
                 }
-                let is_far =
-                    || flags.is_external() && (self.rules.reach)(target) != Reach::Near;
+                let is_far = || flags.is_external() && (self.rules.reach)(target) != Reach::Near;
                 if info.request.is_some() || info.flags.contains(EdgeFlags::TLS) {
                     asks = true;
                 } else if info.flags.contains(EdgeFlags::BRANCH) {
@@ -225,7 +241,9 @@ impl Builder<'_> {
             Reach::Near => {}
             Reach::Far => {
                 let name = graph.symbol_name(symbol).to_vec();
-                let weak = graph.symbol_flags(symbol).contains(SymbolFlags::WEAKLY_REFERENCED);
+                let weak = graph
+                    .symbol_flags(symbol)
+                    .contains(SymbolFlags::WEAKLY_REFERENCED);
                 let real = graph.add_external(&name, weak);
                 self.tables.externals.push((real, symbol));
                 let entry = self.got_entry(graph, real)?;
@@ -240,8 +258,12 @@ impl Builder<'_> {
                     graph.add_section(b".copyrel", NewSection::new(Prot::RW))
                 });
                 let content = NewContent::Zero(size);
-                let block =
-                    graph.add_block(NewBlock { section, content, align, align_offset: 0 })?;
+                let block = graph.add_block(NewBlock {
+                    section,
+                    content,
+                    align,
+                    align_offset: 0,
+                })?;
                 self.tables.made.push(block);
                 graph.make_defined(symbol, block, 0, size)?;
                 self.tables.copies.push((symbol, real));
@@ -281,7 +303,11 @@ impl Builder<'_> {
                 && (self.rules.reach)(target) != Reach::Near
             {
                 let stub = self.stub(graph, target)?;
-                new.push(Edge { kind: self.to_stub(edge.kind), target: stub, ..edge });
+                new.push(Edge {
+                    kind: self.to_stub(edge.kind),
+                    target: stub,
+                    ..edge
+                });
                 touched = true;
             } else {
                 new.push(edge);
@@ -317,19 +343,26 @@ impl Builder<'_> {
             Table::Plt => target,
             Table::TlsGd | Table::TlsLd | Table::TlsIe | Table::TlsDesc | Table::Tlv => {
                 let place = Place::of(graph, block, u64::from(edge.offset));
-                return Err(TableError::NoMeans { place, what: info.name });
+                return Err(TableError::NoMeans {
+                    place,
+                    what: info.name,
+                });
             }
         };
-        Ok(Edge { kind: request.becomes, target: entry, ..*edge })
+        Ok(Edge {
+            kind: request.becomes,
+            target: entry,
+            ..*edge
+        })
     }
 
     /// Whether code can refer to a symbol directly: it is in a block, which the layout keeps in
     /// reach, or an external known to be near.
     fn is_near(&self, graph: &LinkGraph, target: SymbolId) -> bool {
         match graph.addressable(target) {
-            Addressable::Block { block, .. } => {
-                !graph.block_section_flags(block).contains(SectionFlags::LARGE)
-            }
+            Addressable::Block { block, .. } => !graph
+                .block_section_flags(block)
+                .contains(SectionFlags::LARGE),
             Addressable::External => (self.rules.reach)(target) == Reach::Near,
             _ => false,
         }
@@ -371,7 +404,11 @@ impl Builder<'_> {
         }
         let target = self.resolution.prevailing(edge.target);
         let entry = self.tls_entry(graph, block, &edge, request.table, target)?;
-        new.push(Edge { kind: request.becomes, target: entry, ..edge });
+        new.push(Edge {
+            kind: request.becomes,
+            target: entry,
+            ..edge
+        });
         Ok(0)
     }
 
@@ -388,10 +425,12 @@ impl Builder<'_> {
         }
         let word = self.arch.graph.pointer_size;
         let kind = |expr| {
-            self.arch.kind_of(expr, word).ok_or_else(|| TableError::NoMeans {
-                place: Place::of(graph, block, u64::from(edge.offset)),
-                what: "a table of thread-local variables",
-            })
+            self.arch
+                .kind_of(expr, word)
+                .ok_or_else(|| TableError::NoMeans {
+                    place: Place::of(graph, block, u64::from(edge.offset)),
+                    what: "a table of thread-local variables",
+                })
         };
         let entry = match table {
             Table::TlsIe => {
@@ -444,17 +483,37 @@ impl Builder<'_> {
         let section = *self.tables.got_section.get_or_insert_with(|| {
             let kind = SectionKind::Got;
             let flags = SectionFlags::RELRO;
-            graph.add_section(b"$__GOT", NewSection { kind, flags, ..NewSection::new(Prot::RW) })
+            graph.add_section(
+                b"$__GOT",
+                NewSection {
+                    kind,
+                    flags,
+                    ..NewSection::new(Prot::RW)
+                },
+            )
         });
         let word = u64::from(self.arch.graph.pointer_size);
-        let last = edges.iter().map(|&(offset, ..)| u64::from(offset)).max().unwrap_or(0);
+        let last = edges
+            .iter()
+            .map(|&(offset, ..)| u64::from(offset))
+            .max()
+            .unwrap_or(0);
         let size = last + word;
         let content = NewContent::Owned(vec![0; clinch_graph::index::int::usize_of_u64(size)]);
-        let block =
-            graph.add_block(NewBlock { section, content, align: word, align_offset: 0 })?;
+        let block = graph.add_block(NewBlock {
+            section,
+            content,
+            align: word,
+            align_offset: 0,
+        })?;
         let edges = edges
             .iter()
-            .map(|&(offset, kind, target)| Edge { offset, kind, target, addend: 0 })
+            .map(|&(offset, kind, target)| Edge {
+                offset,
+                kind,
+                target,
+                addend: 0,
+            })
             .collect();
         graph.set_edges(block, edges)?;
         self.tables.made.push(block);
@@ -468,7 +527,13 @@ impl Builder<'_> {
     ) -> Result<(BlockId, u64), TableError> {
         let section = *self.tables.stub_section.get_or_insert_with(|| {
             let kind = SectionKind::Stubs;
-            graph.add_section(b"$__STUBS", NewSection { kind, ..NewSection::new(Prot::RX) })
+            graph.add_section(
+                b"$__STUBS",
+                NewSection {
+                    kind,
+                    ..NewSection::new(Prot::RX)
+                },
+            )
         });
         let block = instantiate(graph, section, &self.arch.stubs.jump, &[entry])?;
         self.tables.made.push(block);
@@ -495,13 +560,22 @@ pub fn instantiate(
     symbols: &[SymbolId],
 ) -> Result<BlockId, GraphError> {
     let content = NewContent::Owned(template.bytes.to_vec());
-    let block =
-        graph.add_block(NewBlock { section, content, align: template.align, align_offset: 0 })?;
+    let block = graph.add_block(NewBlock {
+        section,
+        content,
+        align: template.align,
+        align_offset: 0,
+    })?;
     let edges = template
         .edges
         .iter()
         .zip(symbols)
-        .map(|(&(offset, kind, addend), &target)| Edge { offset, kind, target, addend })
+        .map(|(&(offset, kind, addend), &target)| Edge {
+            offset,
+            kind,
+            target,
+            addend,
+        })
         .collect();
     graph.set_edges(block, edges)?;
     Ok(block)
@@ -510,7 +584,9 @@ pub fn instantiate(
 /// Whether the edge writes the target's address, or its distance, into a field that does not
 /// reach everything.
 fn is_direct(arch: &Arch, info: &EdgeInfo) -> bool {
-    matches!(info.expr, Expr::Absolute | Expr::Relative | Expr::NegRelative | Expr::FromGot)
-        && info.field.width < arch.graph.pointer_size
+    matches!(
+        info.expr,
+        Expr::Absolute | Expr::Relative | Expr::NegRelative | Expr::FromGot
+    ) && info.field.width < arch.graph.pointer_size
         && info.field.width > 0
 }

@@ -1,7 +1,11 @@
 //! The command line: flags to options, results to text. Nothing is linked here.
 
 #![forbid(unsafe_op_in_unsafe_fn)]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line prints"
+)]
 
 mod command;
 mod flags;
@@ -16,9 +20,16 @@ fn main() -> ExitCode {
         render::error(&error);
         return ExitCode::from(1);
     }
-    let name = arguments.first().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let name = arguments
+        .first()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default()
+        .to_owned();
     let rest = arguments.get(1..).unwrap_or_default();
-    let Some(command) = command::COMMANDS.iter().find(|command| command.name == name) else {
+    let Some(command) = command::COMMANDS
+        .iter()
+        .find(|command| command.name == name)
+    else {
         return command::other(&name);
     };
     match (command.run)(rest) {

@@ -103,7 +103,9 @@ fn describe_undefined(undefined: &Undefined) -> String {
             text.push_str(&format!(" (function {})", demangle(function)));
         }
     }
-    let more = undefined.n_referrers.saturating_sub(undefined.referrers.len());
+    let more = undefined
+        .n_referrers
+        .saturating_sub(undefined.referrers.len());
     if more > 0 {
         text.push_str(&format!("\n>>> referenced {more} more times"));
     }
@@ -135,6 +137,9 @@ mod tests {
     fn names_are_demangled_by_language() {
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("_Z3fooi"), "foo(int)");
-        assert_eq!(demangle("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"), "core::fmt::Write::write_fmt");
+        assert_eq!(
+            demangle("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
+            "core::fmt::Write::write_fmt"
+        );
     }
 }

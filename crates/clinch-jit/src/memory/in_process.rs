@@ -69,8 +69,11 @@ impl MemoryManager for InProcess {
     fn allocate(&self, request: Request<'_>, then: OnAllocated) {
         let allocated = self.reserve(request);
         then(allocated.map(|segments| {
-            Box::new(InFlightMemory { segments, windows: Arc::clone(&self.windows), done: false })
-                as Box<dyn InFlight>
+            Box::new(InFlightMemory {
+                segments,
+                windows: Arc::clone(&self.windows),
+                done: false,
+            }) as Box<dyn InFlight>
         }));
     }
 
@@ -94,7 +97,12 @@ impl InProcess {
             let (base, kind) = (placed, segment.kind);
             let made = base.and_then(|base| {
                 system::protect(base, size, Prot::RW)?;
-                Ok(MappedSegment { kind, base, size, used: segment.size })
+                Ok(MappedSegment {
+                    kind,
+                    base,
+                    size,
+                    used: segment.size,
+                })
             });
             match made {
                 Ok(segment) => segments.push(segment),
@@ -115,8 +123,17 @@ impl Windows {
     fn get(&mut self, low: bool) -> Result<&mut Window, MemoryError> {
         let slot = if low { &mut self.low } else { &mut self.near };
         if slot.is_none() {
-            let (base, size) = if low { system::reserve_low()? } else { system::reserve_near()? };
-            *slot = Some(Window { base, end: base + size, fresh: base, free: Vec::new() });
+            let (base, size) = if low {
+                system::reserve_low()?
+            } else {
+                system::reserve_near()?
+            };
+            *slot = Some(Window {
+                base,
+                end: base + size,
+                fresh: base,
+                free: Vec::new(),
+            });
         }
         slot.as_mut().ok_or(MemoryError::NoSpace { want: WINDOW })
     }
@@ -161,9 +178,16 @@ impl Window {
         }
         let base = align_to(self.fresh, align, 0);
         let full = MemoryError::NoSpace { want: size };
-        let last = base.checked_add(size).filter(|&last| last <= self.end).ok_or(full)?;
+        let last = base
+            .checked_add(size)
+            .filter(|&last| last <= self.end)
+            .ok_or(full)?;
         // A large segment is a chunk of its own.
-        let chunk = if size < CHUNK { (base + CHUNK).min(self.end) } else { last };
+        let chunk = if size < CHUNK {
+            (base + CHUNK).min(self.end)
+        } else {
+            last
+        };
         if base > self.fresh {
             self.free.push((kind, self.fresh, base));
         }
@@ -178,7 +202,11 @@ impl Window {
     fn give_back(&mut self, base: u64, size: u64) {
         let (mut start, mut end) = (base, base + size);
         let kind = SegmentKind::Data;
-        while let Some(index) = self.free.iter().position(|&(_, s, e)| e == start || s == end) {
+        while let Some(index) = self
+            .free
+            .iter()
+            .position(|&(_, s, e)| e == start || s == end)
+        {
             let (_, s, e) = self.free.swap_remove(index);
             (start, end) = (start.min(s), end.max(e));
         }
@@ -219,7 +247,11 @@ impl InFlight for InFlightMemory {
             return then(result.map(|()| Allocation::default()));
         }
         self.done = true;
-        let ranges = self.segments.iter().map(|segment| (segment.base, segment.size)).collect();
+        let ranges = self
+            .segments
+            .iter()
+            .map(|segment| (segment.base, segment.size))
+            .collect();
         then(Ok(Allocation { ranges }));
     }
 
@@ -242,7 +274,11 @@ impl InFlightMemory {
         for action in actions {
             action()?;
         }
-        for segment in self.segments.iter().filter(|segment| is_sealed_late(segment.kind)) {
+        for segment in self
+            .segments
+            .iter()
+            .filter(|segment| is_sealed_late(segment.kind))
+        {
             system::protect(segment.base, segment.size, Prot::R)?;
         }
         Ok(())
@@ -275,15 +311,26 @@ mod system {
     }
 
     fn last_error(what: &'static str) -> MemoryError {
-        MemoryError::System { what, reason: std::io::Error::last_os_error().kind() }
+        MemoryError::System {
+            what,
+            reason: std::io::Error::last_os_error().kind(),
+        }
     }
 
     fn map(hint: u64, size: u64, flags: libc::c_int) -> Option<u64> {
         let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new anonymous mapping; `MAP_FIXED_NOREPLACE` at most, so nothing that exists
         // is replaced.
-        let address =
-            unsafe { libc::mmap(pointer(hint), usize_of_u64(size), libc::PROT_NONE, flags, -1, 0) };
+        let address = unsafe {
+            libc::mmap(
+                pointer(hint),
+                usize_of_u64(size),
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
+        };
         (address != libc::MAP_FAILED).then(|| u64_of(address.expose_provenance()))
     }
 
@@ -347,7 +394,11 @@ mod system {
         // SAFETY: the range lies in a window of ours, and no reference to it is alive: working
         // memory is borrowed from the allocation that calls this.
         let result = unsafe { libc::mprotect(pointer(base), usize_of_u64(size), bits) };
-        if result == 0 { Ok(()) } else { Err(last_error("change memory protection")) }
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(last_error("change memory protection"))
+        }
     }
 
     /// Gives pages back to the system and forbids access; the address space stays reserved.
@@ -356,9 +407,20 @@ mod system {
         // SAFETY: replaces pages of a window of ours that nobody uses any longer: the caller
         // gives back an allocation.
         let result = unsafe {
-            libc::mmap(pointer(base), usize_of_u64(size), libc::PROT_NONE, flags, -1, 0)
+            libc::mmap(
+                pointer(base),
+                usize_of_u64(size),
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
         };
-        if result == libc::MAP_FAILED { Err(last_error("give memory back")) } else { Ok(()) }
+        if result == libc::MAP_FAILED {
+            Err(last_error("give memory back"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives a reservation back.
@@ -401,7 +463,10 @@ mod tests {
     #[test]
     fn alignments_above_a_page_are_kept() {
         let memory = InProcess::new();
-        let plan = plan(&[(SegmentKind::Data, 10, 65_536), (SegmentKind::Code, 10, 1 << 21)]);
+        let plan = plan(&[
+            (SegmentKind::Data, 10, 65_536),
+            (SegmentKind::Code, 10, 1 << 21),
+        ]);
         for low in [false, true] {
             let segments = memory.reserve(Request { plan: &plan, low }).unwrap();
             assert_eq!(segments[0].base % 65_536, 0);
@@ -414,10 +479,24 @@ mod tests {
     fn what_is_given_back_is_used_again() {
         let memory = InProcess::new();
         let plan = plan(&[(SegmentKind::Data, 3 * CHUNK, 16)]);
-        let first = memory.reserve(Request { plan: &plan, low: false }).unwrap();
+        let first = memory
+            .reserve(Request {
+                plan: &plan,
+                low: false,
+            })
+            .unwrap();
         let (base, size) = (first[0].base, first[0].size);
-        memory.deallocate(Allocation { ranges: vec![(base, size)] }).unwrap();
-        let second = memory.reserve(Request { plan: &plan, low: false }).unwrap();
+        memory
+            .deallocate(Allocation {
+                ranges: vec![(base, size)],
+            })
+            .unwrap();
+        let second = memory
+            .reserve(Request {
+                plan: &plan,
+                low: false,
+            })
+            .unwrap();
         assert_eq!(second[0].base, base);
     }
 
@@ -435,7 +514,12 @@ mod tests {
     fn a_window_has_an_end() {
         let memory = InProcess::new();
         let plan = plan(&[(SegmentKind::Data, WINDOW + 1, 16)]);
-        let error = memory.reserve(Request { plan: &plan, low: false }).err();
+        let error = memory
+            .reserve(Request {
+                plan: &plan,
+                low: false,
+            })
+            .err();
         assert!(matches!(error, Some(MemoryError::NoSpace { .. })));
     }
 }

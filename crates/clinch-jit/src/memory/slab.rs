@@ -29,12 +29,23 @@ impl Slab {
     /// A slab of `size` bytes that pretends to lie at `base`, with pages of `page` bytes.
     pub fn new(base: u64, size: u64, page: u64) -> Self {
         let page = if page.is_power_of_two() { page } else { 4096 };
-        Self { base, size, page, state: Arc::default() }
+        Self {
+            base,
+            size,
+            page,
+            state: Arc::default(),
+        }
     }
 
     /// What was linked so far: the segments' addresses and contents.
     pub fn take_contents(&self) -> Contents {
-        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).contents)
+        std::mem::take(
+            &mut self
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contents,
+        )
     }
 }
 
@@ -56,7 +67,10 @@ impl MemoryManager for Slab {
         if end > room {
             drop(state);
             let want = end - self.base;
-            return then(Err(MemoryError::SlabFull { want, have: self.size }));
+            return then(Err(MemoryError::SlabFull {
+                want,
+                have: self.size,
+            }));
         }
         state.used = end - self.base;
         drop(state);
@@ -64,7 +78,10 @@ impl MemoryManager for Slab {
             .into_iter()
             .map(|(base, size)| (base, vec![0; usize_of_u64(size)]))
             .collect();
-        then(Ok(Box::new(InFlightSlab { segments, state: Arc::clone(&self.state) })));
+        then(Ok(Box::new(InFlightSlab {
+            segments,
+            state: Arc::clone(&self.state),
+        })));
     }
 
     fn deallocate(&self, _allocation: Allocation) -> Result<(), MemoryError> {
@@ -88,8 +105,11 @@ impl InFlight for InFlightSlab {
 
     /// Nothing runs in a slab, so actions are dropped.
     fn finalize(self: Box<Self>, _actions: Vec<Action>, then: OnFinalized) {
-        let ranges =
-            self.segments.iter().map(|(base, bytes)| (*base, bytes.len() as u64)).collect();
+        let ranges = self
+            .segments
+            .iter()
+            .map(|(base, bytes)| (*base, bytes.len() as u64))
+            .collect();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.contents.extend(self.segments);
         drop(state);

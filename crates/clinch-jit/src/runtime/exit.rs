@@ -37,7 +37,13 @@ impl ProgramArguments {
         let values = Box::leak(values.into_boxed_slice()).as_ptr();
         // SAFETY: reads the C library's variable; the environment is not being changed now.
         let environment = unsafe { environ }.cast_const().cast();
-        Self { arguments: Arguments { count, values, environment } }
+        Self {
+            arguments: Arguments {
+                count,
+                values,
+                environment,
+            },
+        }
     }
 
     pub(crate) fn arguments(&self) -> Arguments {
@@ -57,8 +63,11 @@ impl ProgramArguments {
             if !name.is_null() {
                 let slash = libc::strrchr(name, c_int::from(b'/'));
                 program_invocation_name = name;
-                program_invocation_short_name =
-                    if slash.is_null() { name } else { slash.add(1).cast_const() };
+                program_invocation_short_name = if slash.is_null() {
+                    name
+                } else {
+                    slash.add(1).cast_const()
+                };
             }
         }
     }
@@ -131,7 +140,11 @@ pub fn reset_signals() {
 /// # Safety
 /// The address must be that of a C `main` of a finalized dylib.
 pub unsafe fn call_main(main: u64, arguments: &ProgramArguments) -> c_int {
-    let Arguments { count, values, environment } = arguments.arguments;
+    let Arguments {
+        count,
+        values,
+        environment,
+    } = arguments.arguments;
     // SAFETY: the caller's promise.
     unsafe { init::outermost(usize_of_u64(main), count, values, environment) }
 }

@@ -36,15 +36,21 @@ pub unsafe fn run(arrays: &[Array], arguments: Arguments) {
             let n = if array.backward { array.len - 1 - n } else { n };
             let slot = array.address + n * 8;
             // SAFETY: the caller's promise.
-            let value = unsafe {
-                std::ptr::with_exposed_provenance::<usize>(usize_of_u64(slot)).read()
-            };
+            let value =
+                unsafe { std::ptr::with_exposed_provenance::<usize>(usize_of_u64(slot)).read() };
             if value == 0 || value == usize::MAX {
                 continue;
             }
             // SAFETY: the caller's promise: the word is the address of a function, which takes
             // these arguments or ignores them.
-            unsafe { outermost(value, arguments.count, arguments.values, arguments.environment) };
+            unsafe {
+                outermost(
+                    value,
+                    arguments.count,
+                    arguments.values,
+                    arguments.environment,
+                )
+            };
         }
     }
 }

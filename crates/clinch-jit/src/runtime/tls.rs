@@ -58,7 +58,11 @@ impl ThreadBlock {
     pub fn new(size: u64, align: u64) -> Result<Self, MemoryError> {
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
         let have = u64_of(SIZE);
-        let full = |left| MemoryError::NoThreadLocalSpace { want: size, align, have: left };
+        let full = |left| MemoryError::NoThreadLocalSpace {
+            want: size,
+            align,
+            have: left,
+        };
         if align > ALIGN {
             // Blocks of threads are aligned no more than this.
             return Err(full(have));
@@ -70,7 +74,11 @@ impl ThreadBlock {
                 used.blocks.insert(index, (at, at + size));
                 return Ok(Self { start: at, size });
             }
-            at = used.blocks.get(index).map_or(have, |&(_, end)| end).next_multiple_of(ALIGN);
+            at = used
+                .blocks
+                .get(index)
+                .map_or(have, |&(_, end)| end)
+                .next_multiple_of(ALIGN);
         }
         let last = used.blocks.last().map_or(0, |&(_, end)| end);
         Err(full(have - last))
@@ -226,7 +234,10 @@ mod tests {
     #[test]
     fn the_reserve_has_an_end() {
         let error = ThreadBlock::new(u64_of(SIZE) + 1, 8).err();
-        assert!(matches!(error, Some(MemoryError::NoThreadLocalSpace { .. })));
+        assert!(matches!(
+            error,
+            Some(MemoryError::NoThreadLocalSpace { .. })
+        ));
         assert!(ThreadBlock::new(8, 4096).is_err());
     }
 }

@@ -191,6 +191,15 @@ impl ElfObject {
             };
             return Err(ReadError::new(symtab.offset, kind));
         }
+        // A table without symbols may say 1, as if it had the null symbol.
+        if u64::from(symtab.info) > (symtab.size / entry).max(1) {
+            let kind = ReadErrorKind::NoSymbol {
+                what: "symbol table's end of local symbols",
+                index: u64::from(symtab.info),
+                count: symtab.size / entry,
+            };
+            return Err(ReadError::new(symtab.offset, kind));
+        }
         if symtab.size / entry >= u64::from(u32::MAX) {
             return Err(ReadError::new(
                 symtab.offset,

@@ -18,7 +18,10 @@ pub(super) static ELF: ElfArch = ElfArch {
     relocation: relocation_meaning,
     relocation_name,
     is_dynamic_address: |number| {
-        matches!(number, relocation::R_X86_64_64 | relocation::R_X86_64_GLOB_DAT)
+        matches!(
+            number,
+            relocation::R_X86_64_64 | relocation::R_X86_64_GLOB_DAT
+        )
     },
     implicit_addend,
     // SHT_X86_64_UNWIND.

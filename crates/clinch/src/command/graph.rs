@@ -40,7 +40,9 @@ fn print_file(path: &Path) -> Result<(), Failure> {
             for member in archive.members() {
                 let member = member.map_err(|error| format!("{text}: {error}"))?;
                 let name = String::from_utf8_lossy(member.name).into_owned();
-                let Some(bytes) = archive.content(&member) else { continue };
+                let Some(bytes) = archive.content(&member) else {
+                    continue;
+                };
                 if FileKind::of(&bytes) == FileKind::ElfRelocatable {
                     let name = InputName::member(text.as_str().into(), &name);
                     print_graph(&read_object(name, bytes)?)?;
@@ -48,7 +50,11 @@ fn print_file(path: &Path) -> Result<(), Failure> {
             }
             Ok(())
         }
-        kind => Err(format!("{text}: no graph for this kind of file: {}", kind.describe()).into()),
+        kind => Err(format!(
+            "{text}: no graph for this kind of file: {}",
+            kind.describe()
+        )
+        .into()),
     }
 }
 

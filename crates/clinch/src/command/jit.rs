@@ -17,7 +17,10 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         Ok(())
     })?;
     if options.help {
-        print!("usage: clinch jit [OPTION...] FILE...\n\n{}", list::help(FLAGS));
+        print!(
+            "usage: clinch jit [OPTION...] FILE...\n\n{}",
+            list::help(FLAGS)
+        );
         return Ok(0);
     }
     if options.inputs.is_empty() {
@@ -44,7 +47,9 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         phony_externals: options.phony_externals,
         execute: !options.no_exec,
     };
-    let workers = options.threads.map_or_else(Workers::available, Workers::new);
+    let workers = options
+        .threads
+        .map_or_else(Workers::available, Workers::new);
     let mut dylib = Dylib::new("main", arch, dylib_options, memory, Arc::new(workers));
     add_inputs(&mut dylib, &options)?;
     dylib.link(&[&options.entry], Passes::default())?;
@@ -70,7 +75,10 @@ fn add_inputs(dylib: &mut Dylib, options: &JitOptions) -> Result<(), Failure> {
     for (name, address) in &options.absolutes {
         dylib.define(name, *address);
     }
-    let search = Search { folders: options.folders.clone(), system: options.search_system };
+    let search = Search {
+        folders: options.folders.clone(),
+        system: options.search_system,
+    };
     let mut errors = Vec::new();
     for input in &options.inputs {
         let added = match input {

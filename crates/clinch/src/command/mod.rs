@@ -58,7 +58,9 @@ pub(crate) fn other(name: &str) -> ExitCode {
             ExitCode::from(2)
         }
         name => {
-            render::error(&format!("unknown command '{name}' (clinch --help lists them)"));
+            render::error(&format!(
+                "unknown command '{name}' (clinch --help lists them)"
+            ));
             ExitCode::from(2)
         }
     }

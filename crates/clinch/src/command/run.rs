@@ -21,7 +21,10 @@ const DEFAULT_ARCHIVES: [&str; 3] = [
     "/usr/lib/libc_nonshared.a",
 ];
 /// Folders in which each version of GCC has one of its own.
-const GCC_FOLDERS: [&str; 2] = ["/usr/lib/gcc/x86_64-linux-gnu", "/usr/lib/gcc/x86_64-pc-linux-gnu"];
+const GCC_FOLDERS: [&str; 2] = [
+    "/usr/lib/gcc/x86_64-linux-gnu",
+    "/usr/lib/gcc/x86_64-pc-linux-gnu",
+];
 
 pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let options = parse(words)?;
@@ -58,13 +61,23 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
 /// Links the inputs and, when nothing else has a name, what compiler drivers link unasked.
 fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
     let arch = clinch_target::host_arch().ok_or("clinch cannot run code on this machine")?;
-    let workers = options.threads.map_or_else(Workers::available, Workers::new);
+    let workers = options
+        .threads
+        .map_or_else(Workers::available, Workers::new);
     let memory = Arc::new(InProcess::new());
     let defaults = DylibOptions::default();
     let mut dylib = Dylib::new("main", arch, defaults, memory, Arc::new(workers));
     // The user's folders, then those that compiler drivers add for their own libraries.
-    let folders = options.folders.iter().cloned().chain(gcc_folders()).collect();
-    let search = Search { folders, system: true };
+    let folders = options
+        .folders
+        .iter()
+        .cloned()
+        .chain(gcc_folders())
+        .collect();
+    let search = Search {
+        folders,
+        system: true,
+    };
     let mut errors = Vec::new();
     for input in inputs {
         let added = match input {
@@ -89,12 +102,22 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
 
 /// Where GCC keeps its own libraries, the newest version first.
 fn gcc_folders() -> Vec<PathBuf> {
-    let versions = GCC_FOLDERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
-    let mut folders: Vec<PathBuf> =
-        versions.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let versions = GCC_FOLDERS
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok());
+    let mut folders: Vec<PathBuf> = versions
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     let version = |path: &PathBuf| -> Vec<u32> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        name.split('.')
+            .map(|part| part.parse().unwrap_or(0))
+            .collect()
     };
     folders.sort_by_key(version);
     folders.reverse();
@@ -140,9 +163,14 @@ fn compile(options: &RunOptions, folder: &Path) -> Result<Vec<Input>, Failure> {
     let mut failed = Vec::new();
     for (number, input) in inputs.iter_mut().enumerate() {
         let Input::File(path) = input else { continue };
-        let Some((variable, compiler)) = compiler_of(path) else { continue };
+        let Some((variable, compiler)) = compiler_of(path) else {
+            continue;
+        };
         if !path.exists() {
-            failed.push(format!("cannot open {}: No such file or directory", path.display()));
+            failed.push(format!(
+                "cannot open {}: No such file or directory",
+                path.display()
+            ));
             continue;
         }
         let program = std::env::var_os(variable).unwrap_or_else(|| compiler.into());
@@ -155,7 +183,10 @@ fn compile(options: &RunOptions, folder: &Path) -> Result<Vec<Input>, Failure> {
             .arg(path.as_path())
             .spawn()
             .map_err(|error| {
-                format!("cannot start the compiler {}: {error}", program.to_string_lossy())
+                format!(
+                    "cannot start the compiler {}: {error}",
+                    program.to_string_lossy()
+                )
             })?;
         running.push((path.clone(), child));
         *path = object;
@@ -166,7 +197,11 @@ fn compile(options: &RunOptions, folder: &Path) -> Result<Vec<Input>, Failure> {
     for child in running {
         finish(child, &mut failed);
     }
-    if failed.is_empty() { Ok(inputs) } else { Err(Failure::Messages(failed)) }
+    if failed.is_empty() {
+        Ok(inputs)
+    } else {
+        Err(Failure::Messages(failed))
+    }
 }
 
 fn finish((path, mut child): (PathBuf, std::process::Child), failed: &mut Vec<String>) {

@@ -58,14 +58,20 @@ impl Default for JitOptions {
 
 macro_rules! flag {
     ($name:literal, $takes:ident $value:literal, $doc:literal, $set:expr) => {
-        Flag { name: $name, takes: Takes::$takes, value: $value, doc: $doc, set: $set }
+        Flag {
+            name: $name,
+            takes: Takes::$takes,
+            value: $value,
+            doc: $doc,
+            set: $set,
+        }
     };
 }
 
 /// All options.
 pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
-    flag!("help", Nothing "", "print this", |o, _| Ok(o.help = true)),
-    flag!("noexec", Nothing "", "link, but do not run", |o, _| Ok(o.no_exec = true)),
+    flag!("help", Nothing "", "print this", |o, _| { o.help = true; Ok(()) }),
+    flag!("noexec", Nothing "", "link, but do not run", |o, _| { o.no_exec = true; Ok(()) }),
     flag!("entry", Value "symbol", "what to run (default: main)", |o, v| {
         o.entry = text(v)?;
         Ok(())
@@ -76,15 +82,15 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
     }),
     flag!(
         "phony-externals", Nothing "", "what is defined nowhere has address 0",
-        |o, _| Ok(o.phony_externals = true)
+        |o, _| { o.phony_externals = true; Ok(()) }
     ),
     flag!(
         "no-process-syms", Nothing "", "do not use this process's symbols",
-        |o, _| Ok(o.process_symbols = false)
+        |o, _| { o.process_symbols = false; Ok(()) }
     ),
     flag!(
         "all_load", Nothing "", "link all members of archives",
-        |o, _| Ok(o.all_load = true)
+        |o, _| { o.all_load = true; Ok(()) }
     ),
     flag!("abs", Value "name=address", "define an absolute symbol", |o, v| {
         let v = text(v)?;
@@ -106,7 +112,7 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
     }),
     flag!(
         "search-sys-lib", Nothing "", "look for libraries in the system's folders too",
-        |o, _| Ok(o.search_system = true)
+        |o, _| { o.search_system = true; Ok(()) }
     ),
     flag!("slab-allocate", Value "size", "link into a slab of this size (Kb, Mb, Gb)", |o, v| {
         o.slab_size = Some(size(v)?);
@@ -130,11 +136,11 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
     }),
     flag!(
         "show-times", Nothing "", "print how long each step took",
-        |o, _| Ok(o.show_times = true)
+        |o, _| { o.show_times = true; Ok(()) }
     ),
-    flag!("time", Nothing "", "the same", |o, _| Ok(o.show_times = true)),
+    flag!("time", Nothing "", "the same", |o, _| { o.show_times = true; Ok(()) }),
     flag!(
         "show-relocated-section-contents", Nothing "", "print the bytes that were linked",
-        |o, _| Ok(o.show_contents = true)
+        |o, _| { o.show_contents = true; Ok(()) }
     ),
 ];

@@ -72,9 +72,14 @@ pub(crate) fn parse<T>(
         }
         // The value of a joined flag may hold an equals sign.
         let whole = bytes.strip_prefix(b"--").unwrap_or_else(|| &bytes[1..]);
-        let joined = flags.iter().filter(|flag| flag.takes == Takes::Joined).find_map(|flag| {
-            whole.strip_prefix(flag.name.as_bytes()).map(|value| (flag, value))
-        });
+        let joined = flags
+            .iter()
+            .filter(|flag| flag.takes == Takes::Joined)
+            .find_map(|flag| {
+                whole
+                    .strip_prefix(flag.name.as_bytes())
+                    .map(|value| (flag, value))
+            });
         match joined {
             Some((flag, value)) => (flag.set)(options, OsStr::from_bytes(value))
                 .map_err(|why| format!("option {shown}: {why}"))?,
@@ -101,7 +106,10 @@ pub(crate) fn help<T>(flags: &[Flag<T>]) -> String {
 
 /// A value that must be text.
 pub(crate) fn text(value: &OsStr) -> Result<String, String> {
-    value.to_str().map(str::to_owned).ok_or_else(|| "is not valid UTF-8".to_owned())
+    value
+        .to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| "is not valid UTF-8".to_owned())
 }
 
 /// A number, decimal or with `0x`.
@@ -196,8 +204,18 @@ mod tests {
 
     #[test]
     fn one_dash_two_dashes_and_values() {
-        let options =
-            run(&["-q", "a.o", "--entry=x", "-lm", "-l", "z", "-args", "-q", "b"]).unwrap();
+        let options = run(&[
+            "-q",
+            "a.o",
+            "--entry=x",
+            "-lm",
+            "-l",
+            "z",
+            "-args",
+            "-q",
+            "b",
+        ])
+        .unwrap();
         assert!(options.quiet);
         assert_eq!(options.entry, "x");
         assert_eq!(options.libraries, ["m", "z"]);
@@ -209,7 +227,10 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         assert_eq!(run(&["-x"]).unwrap_err(), "unknown option -x");
-        assert_eq!(run(&["-entry"]).unwrap_err(), "option -entry needs a value (name)");
+        assert_eq!(
+            run(&["-entry"]).unwrap_err(),
+            "option -entry needs a value (name)"
+        );
         assert_eq!(run(&["-q=1"]).unwrap_err(), "option -q=1 takes no value");
     }
 

@@ -10,7 +10,10 @@ const MAX_DEPTH: usize = 16;
 /// Replaces every `@FILE`; a word whose file does not exist stays as it is. Words behind `--` are
 /// left alone.
 pub(crate) fn expand(words: &mut Vec<OsString>) -> Result<(), String> {
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let end = words
+        .iter()
+        .position(|word| word == "--")
+        .unwrap_or(words.len());
     let rest = words.split_off(end);
     let head = std::mem::take(words);
     let mut budget = 1 << 24;
@@ -26,8 +29,14 @@ fn expand_into(
     budget: &mut usize,
 ) -> Result<(), String> {
     for word in words {
-        let Some(path) = word.as_bytes().strip_prefix(b"@").filter(|path| !path.is_empty()) else {
-            *budget = budget.checked_sub(1).ok_or("too many words in response files")?;
+        let Some(path) = word
+            .as_bytes()
+            .strip_prefix(b"@")
+            .filter(|path| !path.is_empty())
+        else {
+            *budget = budget
+                .checked_sub(1)
+                .ok_or("too many words in response files")?;
             out.push(word);
             continue;
         };
@@ -38,7 +47,9 @@ fn expand_into(
             }
             Ok(_) => {
                 let path = path.to_string_lossy();
-                return Err(format!("response file {path}: files name one another too deeply"));
+                return Err(format!(
+                    "response file {path}: files name one another too deeply"
+                ));
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => out.push(word),
             Err(error) => {

@@ -51,11 +51,29 @@ object, an archive, a shared library or a linker script that stands for librarie
 ";
 
 /// Options that go to the compiler with the word that follows.
-const WITH_WORD: [&str; 7] =
-    ["-I", "-D", "-U", "-include", "-isystem", "-iquote", "-idirafter"];
+const WITH_WORD: [&str; 7] = [
+    "-I",
+    "-D",
+    "-U",
+    "-include",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+];
 /// Options that go to the compiler as they are: by what they begin with.
 const COMPILER: [&str; 13] = [
-    "-O", "-g", "-std=", "-f", "-m", "-W", "-w", "-I", "-D", "-U", "-pthread", "-ansi",
+    "-O",
+    "-g",
+    "-std=",
+    "-f",
+    "-m",
+    "-W",
+    "-w",
+    "-I",
+    "-D",
+    "-U",
+    "-pthread",
+    "-ansi",
     "-pedantic",
 ];
 
@@ -66,7 +84,10 @@ pub(crate) fn parse(words: &[OsString]) -> Result<RunOptions, String> {
     while let Some(word) = words.next() {
         let text = word.to_string_lossy();
         let mut value = |what: &str| {
-            words.next().cloned().ok_or_else(|| format!("option {text} needs a value ({what})"))
+            words
+                .next()
+                .cloned()
+                .ok_or_else(|| format!("option {text} needs a value ({what})"))
         };
         match text.as_ref() {
             "--" => {
@@ -75,7 +96,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<RunOptions, String> {
             }
             "--help" | "-help" | "-h" => options.help = true,
             "--time" | "-time" => options.time = true,
-            "-l" => options.inputs.push(Input::Library(lossy(&value("library")?))),
+            "-l" => options
+                .inputs
+                .push(Input::Library(lossy(&value("library")?))),
             "-L" => options.folders.push(value("folder")?.into()),
             "-entry" | "--entry" => options.entry = Some(lossy(&value("symbol")?)),
             "-num-threads" | "--num-threads" => {
@@ -110,7 +133,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<RunOptions, String> {
 }
 
 fn value_of<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    text.trim_start_matches('-').strip_prefix(name)?.strip_prefix('=')
+    text.trim_start_matches('-')
+        .strip_prefix(name)?
+        .strip_prefix('=')
 }
 
 fn threads(value: &OsStr) -> Result<usize, String> {
@@ -136,7 +161,10 @@ mod tests {
         ]))
         .unwrap();
         let file = |name: &str| Input::File(name.into());
-        assert_eq!(options.inputs, [file("a.c"), Input::Library("m".into()), file("b.o")]);
+        assert_eq!(
+            options.inputs,
+            [file("a.c"), Input::Library("m".into()), file("b.o")]
+        );
         assert_eq!(options.compiler, ["-O2", "-DA=1", "-I", "inc"]);
         assert_eq!(options.folders, [PathBuf::from("x"), PathBuf::from("y")]);
         assert_eq!(options.arguments, ["-l", "z"]);
@@ -144,7 +172,11 @@ mod tests {
 
     #[test]
     fn unknown_options_are_refused() {
-        assert!(parse(&words(&["-shared", "a.o"])).unwrap_err().contains("-shared"));
+        assert!(
+            parse(&words(&["-shared", "a.o"]))
+                .unwrap_err()
+                .contains("-shared")
+        );
         assert!(parse(&words(&["-L"])).is_err());
         assert!(parse(&words(&["-num-threads=x"])).is_err());
     }
