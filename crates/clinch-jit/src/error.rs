@@ -136,7 +136,8 @@ pub enum MemoryError {
     /// them.
     #[error(
         "thread-local variables need {want} bytes aligned to {align}, but only {have} bytes are \
-         left in this process"
+         left in this process (start it with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=BYTES \
+         for more)"
     )]
     NoThreadLocalSpace {
         /// How many bytes are needed.

@@ -5,4 +5,7 @@ pub mod exit;
 pub mod frames;
 pub mod init;
 pub mod library_tls;
+mod placed_tls;
+pub mod restart;
 pub mod tls;
+mod tls_object;

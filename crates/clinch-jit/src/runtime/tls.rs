@@ -2,21 +2,30 @@
 //!
 //! The program that embeds this crate has a reserve in its own thread-local block: every thread
 //! of the process, whoever starts it, gets one, at the same offset from its thread pointer. A
-//! dylib's block is a part of the reserve, so all access models work and relax to the cheapest.
+//! dylib's block is a part of the reserve or, if it does not fit, of what the C library keeps for
+//! libraries that are opened later; so all access models work and relax to the cheapest.
 //! New threads get their initial values the way all thread-local variables do: the C library
-//! copies the program's initial image, into which the dylib's image is written. Threads that
-//! were running before, other than the one that links, find their block unchanged; they have to
-//! be started after linking to run code that uses it.
+//! copies an initial image, into which the dylib's image is written. Threads that were running
+//! before, other than the one that links, find their block unchanged (or zero); they have to be
+//! started after linking to run code that uses it.
+//!
+//! The C library keeps less than 2 KiB, unless the environment of the process told it to keep
+//! more when it started: `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=BYTES`. It aligns no
+//! thread's block to more than what the process's program and its first libraries need: 64 as
+//! a rule. No offset makes up for that, since it would have to differ between threads. So larger
+//! blocks and alignments are an error, to which [`restart`](super::restart) is an answer for
+//! programs that can start again.
 
+use super::placed_tls::PlacedBlock;
 use crate::error::MemoryError;
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// Size of the reserve in bytes. Threads pay for it with stack, so it is not larger than what
-/// programs use.
-const SIZE: usize = 32 << 10;
+/// Size of the reserve in bytes. Threads pay for it with stack: with 10 KiB, the smallest stacks
+/// that the C library allows, of 16 KiB, are refused, and threads need some of them to run.
+const SIZE: usize = 6 << 10;
 const ALIGN: u64 = 64;
 
 #[repr(C, align(64))]
@@ -43,36 +52,97 @@ struct Used {
     blocks: Vec<(u64, u64)>,
 }
 
-/// A dylib's thread-local block: the same part of the reserve in every thread.
+/// A dylib's thread-local block, at the same offset in every thread.
 #[derive(Debug)]
 pub struct ThreadBlock {
-    start: u64,
+    place: Place,
     size: u64,
 }
 
+#[derive(Debug)]
+enum Place {
+    Reserve(Part),
+    Placed(PlacedBlock),
+}
+
+/// A part of the reserve.
+#[derive(Debug)]
+struct Part {
+    start: u64,
+}
+
 impl ThreadBlock {
-    /// Takes a part of the reserve.
+    /// Takes a part of the reserve, or has the C library find a place.
     ///
     /// # Errors
-    /// It is too small.
+    /// There is none of that size or alignment.
     pub fn new(size: u64, align: u64) -> Result<Self, MemoryError> {
+        let part = Part::new(size, align);
+        let have = match part {
+            Ok(part) => {
+                return Ok(Self {
+                    place: Place::Reserve(part),
+                    size,
+                });
+            }
+            Err(have) => have,
+        };
+        match PlacedBlock::new(size, align) {
+            Some(block) => Ok(Self {
+                place: Place::Placed(block),
+                size,
+            }),
+            None => Err(MemoryError::NoThreadLocalSpace {
+                want: size,
+                align,
+                have,
+            }),
+        }
+    }
+
+    /// The block's offset from the thread pointer.
+    pub fn tp_offset(&self) -> i64 {
+        match &self.place {
+            Place::Reserve(part) => reserve_offset().wrapping_add_unsigned(part.start),
+            Place::Placed(block) => block.tp_offset(),
+        }
+    }
+
+    /// Sets the initial values of all threads to come, and of the calling one.
+    ///
+    /// # Errors
+    /// The program's initial image is not where it should be.
+    pub fn initialize(&self, image: &[u8]) -> Result<(), MemoryError> {
+        let size = usize_of_u64(self.size);
+        let image = &image[..image.len().min(size)];
+        match &self.place {
+            Place::Reserve(part) => {
+                let mut values = image.to_vec();
+                values.resize(size, 0);
+                part.initialize(&values)
+            }
+            Place::Placed(block) => {
+                block.initialize(image);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Takes a part, or answers how many bytes of that alignment are left.
+    fn new(size: u64, align: u64) -> Result<Self, u64> {
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
         let have = u64_of(SIZE);
-        let full = |left| MemoryError::NoThreadLocalSpace {
-            want: size,
-            align,
-            have: left,
-        };
         if align > ALIGN {
-            // Blocks of threads are aligned no more than this.
-            return Err(full(have));
+            return Err(0);
         }
         let mut at = 0_u64;
         for index in 0..=used.blocks.len() {
             let gap_end = used.blocks.get(index).map_or(have, |&(start, _)| start);
             if at.checked_add(size).is_some_and(|end| end <= gap_end) {
                 used.blocks.insert(index, (at, at + size));
-                return Ok(Self { start: at, size });
+                return Ok(Self { start: at });
             }
             at = used
                 .blocks
@@ -81,31 +151,19 @@ impl ThreadBlock {
                 .next_multiple_of(ALIGN);
         }
         let last = used.blocks.last().map_or(0, |&(_, end)| end);
-        Err(full(have - last))
+        Err(have - last)
     }
 
-    /// The block's offset from the thread pointer.
-    pub fn tp_offset(&self) -> i64 {
-        reserve_offset().wrapping_add_unsigned(self.start)
-    }
-
-    /// Sets the initial values of all threads to come, and of the calling one.
-    ///
-    /// # Errors
-    /// The program's initial image is not where it should be.
-    pub fn initialize(&self, image: &[u8]) -> Result<(), MemoryError> {
-        let mut values = vec![0; usize_of_u64(self.size)];
-        let len = image.len().min(values.len());
-        values[..len].copy_from_slice(&image[..len]);
-        write_image(self.start, &values)?;
+    fn initialize(&self, values: &[u8]) -> Result<(), MemoryError> {
+        write_image(self.start, values)?;
         let own = RESERVE.with(|reserve| u64_of(reserve.get().expose_provenance()));
         // SAFETY: the calling thread's part of the reserve, which this block owns.
-        unsafe { write(own + self.start, &values) };
+        unsafe { write(own + self.start, values) };
         Ok(())
     }
 }
 
-impl Drop for ThreadBlock {
+impl Drop for Part {
     fn drop(&mut self) {
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
         used.blocks.retain(|&(start, _)| start != self.start);
@@ -121,7 +179,7 @@ fn reserve_offset() -> i64 {
     RESERVE.with(|reserve| offset_of(u64_of(reserve.get().expose_provenance())))
 }
 
-fn thread_pointer() -> u64 {
+pub(super) fn thread_pointer() -> u64 {
     let pointer: u64;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reads the word at the thread pointer, which the psABI says holds the pointer
@@ -201,7 +259,7 @@ fn image_of_reserve() -> Option<u64> {
 ///
 /// # Safety
 /// The range must be writable and nobody else's.
-unsafe fn write(address: u64, values: &[u8]) {
+pub(super) unsafe fn write(address: u64, values: &[u8]) {
     // SAFETY: the caller's promise; the source is a slice elsewhere.
     unsafe {
         std::ptr::copy_nonoverlapping(
@@ -210,6 +268,16 @@ unsafe fn write(address: u64, values: &[u8]) {
             values.len(),
         );
     }
+}
+
+/// Writes zeros to an address.
+///
+/// # Safety
+/// The range must be writable and nobody else's.
+pub(super) unsafe fn zero(address: u64, size: u64) {
+    let place: *mut u8 = std::ptr::with_exposed_provenance_mut(usize_of_u64(address));
+    // SAFETY: the caller's promise.
+    unsafe { place.write_bytes(0, usize_of_u64(size)) };
 }
 
 #[cfg(test)]

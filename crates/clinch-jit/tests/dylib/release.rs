@@ -106,10 +106,10 @@ fn two_hundred_rounds_cost_nothing() {
         return;
     }
     let folder = Folder::new();
-    // 8 KiB of thread-local variables: the fifth round has no space if none is given back.
+    // 2 KB of thread-local variables: the fifth round has no space if none is given back.
     let source = "
         __thread int counter = 40;
-        __thread char space[8000];
+        __thread char space[2000];
         static char data[100000] = { 1 };
         int next(void) { space[5] += 1; return ++counter + space[5] + data[0]; }
     ";
@@ -165,7 +165,7 @@ fn a_link_that_fails_gives_thread_local_space_back() {
     }
     let folder = Folder::new();
     let source = "
-        __thread char space[16000];
+        __thread char space[4000];
         int f(void) { return space[3]; }
         __asm__(\".data\\n .globl d\\n d: .byte f - .\\n .text\");
     ";

@@ -1,11 +1,12 @@
 //! `clinch jit`: links into memory with llvm-jitlink's options, checks, runs.
 
+use super::run::{find_thread_local_space, workers};
 use crate::flags::jit::{FLAGS, Input, JitOptions};
 use crate::flags::list;
 use crate::render::{self, Failure};
-use clinch_graph::Workers;
 use clinch_jit::memory::{InProcess, MemoryManager, Slab};
 use clinch_jit::passes::Passes;
+use clinch_jit::runtime::restart;
 use clinch_jit::{Dylib, DylibOptions, ProgramArguments, Search};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         return Err("-slab-address needs -slab-allocate and -noexec".into());
     }
 
+    restart::restore();
     let arch = clinch_target::host_arch().ok_or("clinch cannot run code on this machine")?;
     let slab = options.slab_size.map(|size| {
         // An address that a program could have, out of reach of nothing that is linked.
@@ -47,12 +49,13 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         phony_externals: options.phony_externals,
         execute: !options.no_exec,
     };
-    let workers = options
-        .threads
-        .map_or_else(Workers::available, Workers::new);
+    let workers = workers(options.threads);
     let mut dylib = Dylib::new("main", arch, dylib_options, memory, Arc::new(workers));
     add_inputs(&mut dylib, &options)?;
-    dylib.link(&[&options.entry], Passes::default())?;
+    let linked = dylib
+        .link(&[&options.entry], Passes::default())
+        .map_err(Failure::from);
+    linked.inspect_err(find_thread_local_space)?;
     if options.show_times {
         render::times(&dylib.times().steps);
     }

@@ -6,7 +6,8 @@ use crate::render::{self, Failure};
 use clinch_graph::Workers;
 use clinch_jit::memory::InProcess;
 use clinch_jit::passes::Passes;
-use clinch_jit::{Dylib, DylibOptions, ProgramArguments, Search};
+use clinch_jit::runtime::restart;
+use clinch_jit::{Dylib, DylibOptions, LinkError, MemoryError, ProgramArguments, Search};
 use clinch_object::FileBytes;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -35,14 +36,17 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     if options.inputs.is_empty() {
         return Err("no input files".into());
     }
+    // The compilers, too, are to find the environment as it was.
+    restart::restore();
     let started = Instant::now();
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let inputs = compile(&options, folder.path())?;
     let compiled = started.elapsed();
 
-    let mut dylib = link(&options, &inputs)?;
+    let linked = link(&options, &inputs);
     // Nothing in the folder is needed any longer, and the program may never come back.
     drop(folder);
+    let mut dylib = linked.inspect_err(find_thread_local_space)?;
     if options.time {
         let mut steps = vec![("compile", compiled)];
         steps.extend(dylib.times().steps.iter().copied());
@@ -58,12 +62,31 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     start(&mut dylib, main, &arguments)
 }
 
+/// Starts clinch again, once, if all that was wrong is that a program's thread-local variables
+/// need more space than processes have; comes back if it was something else. The program did not
+/// run yet; sources are compiled again.
+pub(super) fn find_thread_local_space(failure: &Failure) {
+    if let Failure::Link(errors) = failure
+        && let [LinkError::Memory(MemoryError::NoThreadLocalSpace { want, align, .. })] = errors[..]
+    {
+        restart::again(want, align);
+    }
+}
+
+/// As many threads as the user wants. Threads pay for thread-local space with stack: with much
+/// of it, only the first has enough.
+pub(super) fn workers(threads: Option<usize>) -> Workers {
+    const MUCH: u64 = 1 << 20;
+    match restart::restore() {
+        Some(space) if space > MUCH => Workers::new(1),
+        _ => threads.map_or_else(Workers::available, Workers::new),
+    }
+}
+
 /// Links the inputs and, when nothing else has a name, what compiler drivers link unasked.
 fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
     let arch = clinch_target::host_arch().ok_or("clinch cannot run code on this machine")?;
-    let workers = options
-        .threads
-        .map_or_else(Workers::available, Workers::new);
+    let workers = workers(options.threads);
     let memory = Arc::new(InProcess::new());
     let defaults = DylibOptions::default();
     let mut dylib = Dylib::new("main", arch, defaults, memory, Arc::new(workers));

@@ -136,6 +136,44 @@ fn larger_and_aligned() {
     for size in ["-DALIGN=64 -DSIZE=3000000", "-DALIGN=4096 -DSIZE=1000"] {
         check_large(&format!("-O1 -fPIC -ftls-model=global-dynamic {size}"));
         check_large(&format!("-O1 -fPIC -mtls-dialect=gnu2 {size}"));
+        check_large(&format!("-O1 -fPIE -ftls-model=initial-exec {size}"));
+        check_large(&format!("-O1 -fPIE -ftls-model=local-exec {size}"));
+    }
+}
+
+const ENVIRONMENT: &str = r#"
+//--- main.c
+#include <stdio.h>
+#include <string.h>
+extern char **environ;
+_Thread_local char large[200000] __attribute__((aligned(256))) = {5};
+int main(void) {
+    printf("%d %d\n", large[0], large[199999]);
+    for (char **line = environ; *line; ++line)
+        if (!strncmp(*line, "CLINCH_TLS", 10) || !strncmp(*line, "GLIBC_", 6)
+            || !strncmp(*line, "LD_PRE", 6))
+            puts(*line);
+    return 0;
+}
+"#;
+
+/// Finding the space changes the environment for a moment; the program must not see that.
+#[test]
+fn large_with_the_same_environment() {
+    let source = Source::new(ENVIRONMENT);
+    let object = source.object("main.c", "-O1 -fPIE");
+    let program = Program::new([object]);
+    for values in [
+        &[][..],
+        &[("GLIBC_TUNABLES", "")],
+        &[(
+            "GLIBC_TUNABLES",
+            "glibc.malloc.perturb=0:glibc.malloc.tcache_count=3",
+        )],
+        &[("LD_PRELOAD", "libm.so.6"), ("GLIBC_TUNABLES", "x")],
+    ] {
+        let set = |program: Program, &(name, value): &(&str, &str)| program.variable(name, value);
+        values.iter().fold(program.clone(), set).check();
     }
 }
 
