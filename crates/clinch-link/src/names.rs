@@ -85,12 +85,10 @@ impl Names {
         self.table
             .reserve(n_new, |&raw| spread(records[usize_of(raw) - 1].hash));
         for id in inputs.iter() {
-            for symbol in graph.input(id).symbols().iter() {
-                if graph.symbol_flags(symbol).is_global() {
-                    let hash = self.of_symbol[symbol.index()];
-                    let name = self.intern_symbol(graph, id, symbol, hash);
-                    self.of_symbol[symbol.index()] = name;
-                }
+            for (symbol, offset, name) in graph.global_names(id) {
+                let hash = self.of_symbol[symbol.index()];
+                let name = self.intern_symbol(graph, id, offset, name, hash);
+                self.of_symbol[symbol.index()] = name;
             }
         }
     }
@@ -172,15 +170,15 @@ impl Names {
             .resize(n_symbols.max(self.of_symbol.len()), 0);
     }
 
+    /// `name` is the name with what follows it in the input's table, where it lies at `offset`.
     fn intern_symbol(
         &mut self,
         graph: &LinkGraph,
         input: InputId,
-        symbol: SymbolId,
+        offset: u32,
+        name: &[u8],
         hash: u32,
     ) -> u32 {
-        let (table, offset) = graph.name_in_input(input, symbol);
-        let name = table.get(usize_of(offset)..).unwrap_or(&[]);
         let found = self.table.find(spread(hash), |&raw| {
             let record = &self.records[usize_of(raw) - 1];
             let len = usize_of(record.len);
@@ -194,7 +192,7 @@ impl Names {
         if let Some(&raw) = found {
             return raw;
         }
-        let len = u32_of(graph.symbol_name_in(input, symbol).len());
+        let len = u32_of(length(name));
         self.insert(Record {
             input: Some(input),
             place: offset,
@@ -227,13 +225,19 @@ impl Names {
 /// there are.
 fn hash_input(graph: &LinkGraph, input: InputId, slots: &mut [u32]) -> usize {
     let mut n_globals = 0;
-    for (symbol, slot) in graph.input(input).symbols().iter().zip(slots) {
-        if graph.symbol_flags(symbol).is_global() {
-            *slot = low_u32(hash_name(graph.symbol_name_in(input, symbol)));
+    let first = graph.input(input).symbols().start();
+    for (symbol, _, name) in graph.global_names(input) {
+        if let Some(slot) = slots.get_mut(symbol.index() - first) {
+            *slot = low_u32(hash_name(&name[..length(name)]));
             n_globals += 1;
         }
     }
     n_globals
+}
+
+/// Where a name ends that is followed by others.
+fn length(name: &[u8]) -> usize {
+    memchr::memchr(0, name).unwrap_or(name.len())
 }
 
 /// The table wants its bits in the high part too.

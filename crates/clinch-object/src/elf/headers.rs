@@ -104,46 +104,57 @@ impl ElfObject {
                 object.names = string_table(bytes, &names, header.names)?;
             }
         }
-        let mut symtab = None;
+        let (mut symtab, mut numbers) = (None, Vec::new());
         for (index, section) in sections.iter() {
-            if section.kind == sht::SYMTAB {
-                let at = |error| Failure {
-                    section: Some(u32_of(index)),
-                    error,
-                };
-                if symtab.is_some() {
+            match section.kind {
+                sht::SYMTAB if symtab.is_some() => {
                     let kind = ReadErrorKind::Several("symbol table");
-                    return Err(at(ReadError::new(sections.header_offset(index), kind)));
+                    let error = ReadError::new(sections.header_offset(index), kind);
+                    return Err(Failure {
+                        section: Some(u32_of(index)),
+                        error,
+                    });
                 }
-                object
-                    .take_symbols(bytes, &sections, &section)
-                    .map_err(at)?;
-                symtab = Some(index);
+                sht::SYMTAB => {
+                    object
+                        .take_symbols(bytes, &sections, &section)
+                        .map_err(|error| Failure {
+                            section: Some(u32_of(index)),
+                            error,
+                        })?;
+                    symtab = Some(index);
+                }
+                sht::SYMTAB_SHNDX => numbers.push((index, section)),
+                sht::GROUP => object.groups.push(u32_of(index)),
+                _ => {}
             }
         }
         // These refer to the symbol table, which may stand behind them.
-        for (index, section) in sections.iter() {
+        for &index in &object.groups {
+            let section = sections.need("section group", u64::from(index))?;
+            object
+                .group(bytes, usize_of(index), &section)
+                .map_err(|error| Failure {
+                    section: Some(index),
+                    error,
+                })?;
+        }
+        for (index, section) in numbers {
             let at = |error| Failure {
                 section: Some(u32_of(index)),
                 error,
             };
-            match section.kind {
-                sht::GROUP => {
-                    object.group(bytes, index, &section).map_err(at)?;
-                    object.groups.push(u32_of(index));
-                }
-                sht::SYMTAB_SHNDX if symtab == Some(usize_of(section.link)) => {
-                    if object.extended_sections.is_some() {
-                        let kind = ReadErrorKind::Several("table of section numbers");
-                        return Err(at(ReadError::new(sections.header_offset(index), kind)));
-                    }
-                    let range = section
-                        .data_range(bytes, "table of section numbers")
-                        .map_err(at)?;
-                    object.extended_sections = Some(range);
-                }
-                _ => {}
+            if symtab != Some(usize_of(section.link)) {
+                continue;
             }
+            if object.extended_sections.is_some() {
+                let kind = ReadErrorKind::Several("table of section numbers");
+                return Err(at(ReadError::new(sections.header_offset(index), kind)));
+            }
+            let range = section
+                .data_range(bytes, "table of section numbers")
+                .map_err(at)?;
+            object.extended_sections = Some(range);
         }
         Ok(object)
     }

@@ -246,7 +246,7 @@ pub(super) fn fill(
         let at = sections.header_offset(usize_of(kept.header));
         check_name("section", header.name, &object.names, at).map_err(fail)?;
         let data = header.data_range(bytes, "section").map_err(fail)?;
-        let name = object.section_name(bytes, kept.header);
+        let name = name_head(bytes, object, header.name);
         let mut block = ReadBlock {
             name: header.name,
             section: NewSection {
@@ -378,7 +378,7 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
         kind if kind == object.elf.unwind_section_type && kind != 0 && alloc => {
             SectionKind::EhFrame
         }
-        sht::PROGBITS if data && name == b".eh_frame" => SectionKind::EhFrame,
+        sht::PROGBITS if data && is_named(name, b".eh_frame") => SectionKind::EhFrame,
         // Old compilers give arrays no type of their own.
         sht::PROGBITS if data && starts(b".init_array") => SectionKind::InitArray,
         sht::PROGBITS if data && starts(b".fini_array") => SectionKind::FiniArray,
@@ -410,7 +410,7 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
             | SectionKind::Ctors
             | SectionKind::Dtors
     );
-    if is_array || name == b".init" || name == b".fini" {
+    if is_array || is_named(name, b".init") || is_named(name, b".fini") {
         flags |= SectionFlags::RETAIN;
     }
     NewSection {
@@ -431,8 +431,22 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
     }
 }
 
-/// Whether a section is called `base` or `base.SOMETHING`.
+/// The first bytes of a name, more than any name that means something has, with what follows a
+/// shorter one. Finding the ends of names would cost as much as all the rest of this file.
+fn name_head<'d>(bytes: &'d [u8], object: &ElfObject, offset: u32) -> &'d [u8] {
+    let names = bytes.get(object.names.clone()).unwrap_or(&[]);
+    let rest = names.get(usize_of(offset)..).unwrap_or(&[]);
+    rest.get(..24).unwrap_or(rest)
+}
+
+/// Whether a name, as [`name_head`] gives it, is `base`.
+fn is_named(name: &[u8], base: &[u8]) -> bool {
+    name.strip_prefix(base)
+        .is_some_and(|rest| rest.first().is_none_or(|&c| c == 0))
+}
+
+/// Whether a name, as [`name_head`] gives it, is `base` or `base.SOMETHING`.
 fn named(name: &[u8], base: &[u8]) -> bool {
     name.strip_prefix(base)
-        .is_some_and(|rest| rest.first().is_none_or(|&c| c == b'.'))
+        .is_some_and(|rest| rest.first().is_none_or(|&c| c == b'.' || c == 0))
 }
