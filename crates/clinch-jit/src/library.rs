@@ -18,16 +18,22 @@ pub struct Search {
     pub system: bool,
 }
 
-/// The system's folders, in the order in which linkers search them.
+/// The system's folders, in the order in which linkers search them; `*` stands for the host's
+/// architecture.
 const SYSTEM_FOLDERS: [&str; 7] = [
     "/usr/local/lib",
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
+    "/lib/*-linux-gnu",
+    "/usr/lib/*-linux-gnu",
     "/lib64",
     "/usr/lib64",
     "/lib",
     "/usr/lib",
 ];
+
+/// A path in which `*` stands for the host's architecture.
+pub fn host_path(pattern: &str) -> PathBuf {
+    pattern.replace('*', std::env::consts::ARCH).into()
+}
 
 /// How deep scripts may name scripts.
 const MAX_DEPTH: usize = 8;
@@ -55,7 +61,7 @@ impl Search {
         self.folders
             .iter()
             .cloned()
-            .chain(system.iter().map(PathBuf::from))
+            .chain(system.iter().copied().map(host_path))
     }
 
     /// Adds what `-lNAME` stands for.

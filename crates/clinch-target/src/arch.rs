@@ -88,6 +88,8 @@ pub struct ElfArch {
     pub unwind_section_type: u32,
     /// Section flag of data outside the range of ordinary code, 0 for none.
     pub large_section_flag: u64,
+    /// Section number of common symbols outside the range of ordinary code, 0 for none.
+    pub large_common: u16,
 }
 
 /// What an ELF relocation number means to the graph.

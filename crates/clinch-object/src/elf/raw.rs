@@ -67,8 +67,6 @@ pub mod shn {
     #![allow(missing_docs, reason = "names of the specification")]
     pub const UNDEF: u16 = 0;
     pub const LORESERVE: u16 = 0xff00;
-    /// Common of the large model (x86-64 psABI).
-    pub const X86_64_LCOMMON: u16 = 0xff02;
     pub const ABS: u16 = 0xfff1;
     pub const COMMON: u16 = 0xfff2;
     pub const XINDEX: u16 = 0xffff;

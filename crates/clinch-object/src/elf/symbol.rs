@@ -20,6 +20,7 @@ pub(super) fn fill(object: &ElfObject, part: &mut SymbolPart<'_>) -> Result<(), 
     let table = bytes.get(object.symbols.clone()).unwrap_or(&[]);
     let names = bytes.get(object.strings.clone()).unwrap_or(&[]);
     let size = format.symbol_size();
+    let large = object.elf.large_common;
     for (index, raw) in table.chunks_exact(size).enumerate() {
         let at = entry_offset(&object.symbols, index, size);
         let Some(symbol) = RawSymbol::parse(format, raw) else {
@@ -74,7 +75,7 @@ pub(super) fn fill(object: &ElfObject, part: &mut SymbolPart<'_>) -> Result<(), 
                 (SymbolBase::External, symbol.size, flags)
             }
             shn::ABS => (SymbolBase::Absolute(symbol.value), symbol.size, flags),
-            shn::COMMON | shn::X86_64_LCOMMON => {
+            number if number == shn::COMMON || (number == large && large != 0) => {
                 if !symbol.value.is_power_of_two() && symbol.value != 0 {
                     return Err(ReadError::new(at, ReadErrorKind::Alignment(symbol.value)).into());
                 }

@@ -28,6 +28,7 @@ pub(super) static ELF: ElfArch = ElfArch {
     unwind_section_type: 0x7000_0001,
     // SHF_X86_64_LARGE.
     large_section_flag: 0x1000_0000,
+    large_common: 0xff02,
 };
 
 /// Makes the constants, the names and the meanings from one list. A row is the psABI's

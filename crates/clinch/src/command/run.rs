@@ -4,6 +4,7 @@
 use crate::flags::run::{HELP, Input, RunOptions, parse};
 use crate::render::{self, Failure};
 use clinch_graph::Workers;
+use clinch_jit::library::host_path;
 use clinch_jit::memory::InProcess;
 use clinch_jit::passes::Passes;
 use clinch_jit::runtime::restart;
@@ -15,17 +16,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Archives that compiler drivers link without being asked, by where distributions put them.
+/// Archives that compiler drivers link without being asked, by where distributions put them; `*`
+/// stands for the host's architecture.
 const DEFAULT_ARCHIVES: [&str; 3] = [
-    "/usr/lib/x86_64-linux-gnu/libc_nonshared.a",
+    "/usr/lib/*-linux-gnu/libc_nonshared.a",
     "/usr/lib64/libc_nonshared.a",
     "/usr/lib/libc_nonshared.a",
 ];
 /// Folders in which each version of GCC has one of its own.
-const GCC_FOLDERS: [&str; 2] = [
-    "/usr/lib/gcc/x86_64-linux-gnu",
-    "/usr/lib/gcc/x86_64-pc-linux-gnu",
-];
+const GCC_FOLDERS: [&str; 2] = ["/usr/lib/gcc/*-linux-gnu", "/usr/lib/gcc/*-pc-linux-gnu"];
 
 pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let options = parse(words)?;
@@ -127,7 +126,7 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
 fn gcc_folders() -> Vec<PathBuf> {
     let versions = GCC_FOLDERS
         .iter()
-        .filter_map(|folder| std::fs::read_dir(folder).ok());
+        .filter_map(|folder| std::fs::read_dir(host_path(folder)).ok());
     let mut folders: Vec<PathBuf> = versions
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -151,7 +150,7 @@ fn default_archives() -> Vec<PathBuf> {
     gcc_folders()
         .into_iter()
         .map(|folder| folder.join("libgcc.a"))
-        .chain(DEFAULT_ARCHIVES.iter().map(PathBuf::from))
+        .chain(DEFAULT_ARCHIVES.iter().copied().map(host_path))
         .filter(|path| path.is_file())
         .collect()
 }
