@@ -92,7 +92,7 @@ fn describe((name, time, outcome): &(String, Duration, Outcome)) -> String {
         Outcome::Failed(remark) => ("FAILED", remark),
         Outcome::Skipped(remark) => ("skipped", remark),
     };
-    let line = format!("{name:<22} {word:<7} {:>7.1} s", time.as_secs_f64());
+    let line = format!("{name:<26} {word:<7} {:>7.1} s", time.as_secs_f64());
     if remark.is_empty() {
         line
     } else {

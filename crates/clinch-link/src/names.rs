@@ -2,13 +2,14 @@
 //! numbers.
 //!
 //! Reads: the graph's symbols. Parallel: hashing, per input; filling the table is one pass in id
-//! order, which costs less than handing names to other threads.
+//! order, which costs less than handing names to other threads. That pass waits for memory: the
+//! table, the record and the name of each are anywhere. So it looks at some names at a time, step
+//! by step, and their loads wait together.
 
 use clinch_graph::index::id::IdRange;
-use clinch_graph::index::int::{low_u32, u32_of, usize_of};
+use clinch_graph::index::int::{high_u32, low_u32, u32_of, usize_of};
 use clinch_graph::index::map::hash_name;
 use clinch_graph::{Column, Id, InputId, LinkGraph, SymbolId, Workers};
-use hashbrown::HashTable;
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -43,11 +44,21 @@ struct Record {
     hash: u32,
 }
 
+impl Record {
+    /// No name's: it has no length.
+    const NONE: Self = Self {
+        input: None,
+        place: 0,
+        len: 0,
+        hash: 0,
+    };
+}
+
 /// The distinct names of a graph's global symbols.
 #[derive(Debug, Default)]
 pub struct Names {
     records: Vec<Record>,
-    table: HashTable<u32>,
+    table: Table,
     /// Per symbol the raw name id; 0 for symbols that take no part.
     of_symbol: Vec<u32>,
     given: Vec<u8>,
@@ -81,14 +92,26 @@ impl Names {
         });
         // In a large program about one global symbol in three brings a new name.
         let n_new = counts.iter().sum::<usize>() / 3;
-        let records = &self.records;
-        self.table
-            .reserve(n_new, |&raw| spread(records[usize_of(raw) - 1].hash));
+        self.table.reserve(n_new, &self.records);
         for id in inputs.iter() {
-            for (symbol, offset, name) in graph.global_names(id) {
-                let hash = self.of_symbol[symbol.index()];
-                let name = self.intern_symbol(graph, id, offset, name, hash);
-                self.of_symbol[symbol.index()] = name;
+            let mut symbols = graph.global_names(id);
+            let mut batch = [Wanted::NONE; BATCH];
+            loop {
+                let mut n = 0;
+                for (slot, (symbol, offset, name)) in batch.iter_mut().zip(&mut symbols) {
+                    let hash = self.of_symbol[symbol.index()];
+                    *slot = Wanted {
+                        symbol: symbol.index(),
+                        offset,
+                        hash,
+                        name,
+                    };
+                    n += 1;
+                }
+                if n == 0 {
+                    break;
+                }
+                self.intern_batch(graph, id, &batch[..n]);
             }
         }
     }
@@ -120,14 +143,11 @@ impl Names {
     /// The id of a name, when a symbol has it or it was given.
     pub fn find(&self, graph: &LinkGraph, name: &[u8]) -> Option<NameId> {
         let hash = low_u32(hash_name(name));
-        self.table
-            .find(spread(hash), |&raw| {
-                let record = &self.records[usize_of(raw) - 1];
-                record.hash == hash
-                    && usize_of(record.len) == name.len()
-                    && self.bytes(graph, record) == name
-            })
-            .map(|&raw| NameId::from_index(usize_of(raw) - 1))
+        let found = self.table.find(hash, |raw| {
+            let record = &self.records[usize_of(raw) - 1];
+            record.hash == hash && self.bytes(graph, record) == name
+        });
+        found.map(|raw| NameId::from_index(usize_of(raw) - 1))
     }
 
     /// The name of a symbol; `None` for local ones.
@@ -170,44 +190,62 @@ impl Names {
             .resize(n_symbols.max(self.of_symbol.len()), 0);
     }
 
-    /// `name` is the name with what follows it in the input's table, where it lies at `offset`.
-    fn intern_symbol(
-        &mut self,
-        graph: &LinkGraph,
-        input: InputId,
-        offset: u32,
-        name: &[u8],
-        hash: u32,
-    ) -> u32 {
-        let found = self.table.find(spread(hash), |&raw| {
-            let record = &self.records[usize_of(raw) - 1];
-            let len = usize_of(record.len);
-            // Equal so far, and the name ends there.
-            record.hash == hash
-                && name.get(len).is_none_or(|&end| end == 0)
-                && name
-                    .get(..len)
-                    .is_some_and(|name| name == self.bytes(graph, record))
-        });
-        if let Some(&raw) = found {
-            return raw;
+    /// Interns names of one input.
+    fn intern_batch(&mut self, graph: &LinkGraph, input: InputId, batch: &[Wanted<'_>]) {
+        let mut likely = [0_u32; BATCH];
+        for (likely, wanted) in likely.iter_mut().zip(batch) {
+            *likely = self.table.first(wanted.hash);
         }
-        let len = u32_of(length(name));
-        self.insert(Record {
-            input: Some(input),
-            place: offset,
-            len,
-            hash,
+        let mut records = [Record::NONE; BATCH];
+        for (record, &likely) in records.iter_mut().zip(&likely) {
+            *record = match usize_of(likely).checked_sub(1) {
+                Some(index) => self.records[index],
+                None => Record::NONE,
+            };
+        }
+        let mut is_it = [false; BATCH];
+        for ((is_it, record), wanted) in is_it.iter_mut().zip(&records).zip(batch) {
+            *is_it = self.is_name(graph, record, wanted);
+        }
+        for ((&likely, &is_it), wanted) in likely.iter().zip(&is_it).zip(batch) {
+            self.of_symbol[wanted.symbol] = if is_it {
+                likely
+            } else {
+                self.intern_one(graph, input, wanted)
+            };
+        }
+    }
+
+    fn intern_one(&mut self, graph: &LinkGraph, input: InputId, wanted: &Wanted<'_>) -> u32 {
+        let found = self.table.find(wanted.hash, |raw| {
+            self.is_name(graph, &self.records[usize_of(raw) - 1], wanted)
+        });
+        found.unwrap_or_else(|| {
+            self.insert(Record {
+                input: Some(input),
+                place: wanted.offset,
+                len: u32_of(length(wanted.name)),
+                hash: wanted.hash,
+            })
         })
+    }
+
+    /// Whether a record is of the name: equal so far, and the name ends there.
+    fn is_name(&self, graph: &LinkGraph, record: &Record, wanted: &Wanted<'_>) -> bool {
+        let len = usize_of(record.len);
+        record.hash == wanted.hash
+            && len > 0
+            && wanted.name.get(len).is_none_or(|&end| end == 0)
+            && wanted
+                .name
+                .get(..len)
+                .is_some_and(|name| name == self.bytes(graph, record))
     }
 
     fn insert(&mut self, record: Record) -> u32 {
         self.records.push(record);
         let raw = u32_of(self.records.len());
-        let records = &self.records;
-        self.table.insert_unique(spread(record.hash), raw, |&raw| {
-            spread(records[usize_of(raw) - 1].hash)
-        });
+        self.table.insert(record.hash, raw, &self.records);
         raw
     }
 
@@ -240,9 +278,99 @@ fn length(name: &[u8]) -> usize {
     memchr::memchr(0, name).unwrap_or(name.len())
 }
 
-/// The table wants its bits in the high part too.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// How many names are looked up together.
+const BATCH: usize = 24;
+
+/// A name to be interned, with what follows it in its input's table.
+#[derive(Clone, Copy)]
+struct Wanted<'g> {
+    symbol: usize,
+    offset: u32,
+    hash: u32,
+    name: &'g [u8],
+}
+
+impl Wanted<'_> {
+    const NONE: Self = Self {
+        symbol: 0,
+        offset: 0,
+        hash: 0,
+        name: &[],
+    };
+}
+
+/// Raw name ids by hash: open addressing, at most half full, so that a look-up mostly ends at
+/// its first slot.
+#[derive(Debug, Default)]
+struct Table {
+    /// Each 0, or a hash in the high half and the raw id in the low half. As many as a power of
+    /// two.
+    slots: Vec<u64>,
+    used: usize,
+}
+
+impl Table {
+    fn start(&self, hash: u32) -> usize {
+        // The low bits of the hash are as good as any.
+        usize_of(hash) & (self.slots.len() - 1)
+    }
+
+    /// The id in the first slot for a hash, when it is of that hash; else 0.
+    fn first(&self, hash: u32) -> u32 {
+        if self.slots.is_empty() {
+            return 0;
+        }
+        let slot = self.slots[self.start(hash)];
+        if high_u32(slot) == hash {
+            low_u32(slot)
+        } else {
+            0
+        }
+    }
+
+    /// The id of a hash for which `is_it` says yes.
+    fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut at = self.start(hash);
+        while self.slots[at] != 0 {
+            let slot = self.slots[at];
+            if high_u32(slot) == hash && is_it(low_u32(slot)) {
+                return Some(low_u32(slot));
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        None
+    }
+
+    /// Adds an id that is not there.
+    fn insert(&mut self, hash: u32, raw: u32, records: &[Record]) {
+        self.reserve(1, records);
+        self.place(hash, raw);
+    }
+
+    fn place(&mut self, hash: u32, raw: u32) {
+        let mut at = self.start(hash);
+        while self.slots[at] != 0 {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        self.slots[at] = u64::from(hash) << 32 | u64::from(raw);
+        self.used += 1;
+    }
+
+    /// Makes room for so many more.
+    fn reserve(&mut self, more: usize, records: &[Record]) {
+        let want = (self.used + more) * 2;
+        if want <= self.slots.len() {
+            return;
+        }
+        self.slots = vec![0; want.next_power_of_two().max(64)];
+        let used = std::mem::take(&mut self.used);
+        for (raw, record) in (1..).zip(records.iter().take(used)) {
+            self.place(record.hash, raw);
+        }
+    }
 }
 
 #[cfg(test)]
