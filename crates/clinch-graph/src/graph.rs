@@ -189,8 +189,8 @@ impl LinkGraph {
         let record = &self.sections[id];
         Section {
             name: self.section_name(id),
-            prot: record.prot,
-            lifetime: record.lifetime,
+            prot: record.memory.prot(),
+            lifetime: record.memory.lifetime(),
             kind: record.kind,
             flags: record.flags,
             entry_size: record.entry_size,
@@ -211,13 +211,13 @@ impl LinkGraph {
     /// What a section's memory must allow.
     #[inline]
     pub fn section_prot(&self, id: SectionId) -> Prot {
-        self.sections[id].prot
+        self.sections[id].memory.prot()
     }
 
     /// How long a section's memory is needed.
     #[inline]
     pub fn section_lifetime(&self, id: SectionId) -> Lifetime {
-        self.sections[id].lifetime
+        self.sections[id].memory.lifetime()
     }
 
     /// What a section is for.

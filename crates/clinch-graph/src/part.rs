@@ -14,7 +14,7 @@ use crate::index::id::{Id, IdRange};
 use crate::index::int::{high_u32, low_u32, u32_of, usize_of};
 use crate::index::map::Map;
 use crate::input::{Input, NewInput};
-use crate::section::{NewSection, SectionFlags, SectionRecord};
+use crate::section::{Memory, NewSection, SectionFlags, SectionRecord};
 use crate::symbol::{SymbolFlags, SymbolKind, SymbolRecord, Wide};
 
 /// What a symbol of an input points at, before sections have blocks.
@@ -156,9 +156,8 @@ impl BlockPart<'_> {
             name: block.name,
             entry_size: block.section.entry_size,
             comdat: block.section.comdat,
-            prot: block.section.prot,
+            memory: Memory::new(block.section.prot, block.section.lifetime),
             kind: block.section.kind,
-            lifetime: block.section.lifetime,
             flags: block
                 .section
                 .flags

@@ -137,20 +137,43 @@ pub(crate) struct SectionRecord {
     pub(crate) name: u32,
     pub(crate) entry_size: u32,
     pub(crate) comdat: Option<ComdatId>,
-    pub(crate) prot: Prot,
+    pub(crate) memory: Memory,
     pub(crate) kind: SectionKind,
-    pub(crate) lifetime: Lifetime,
     pub(crate) flags: SectionFlags,
 }
+
+/// What a section's memory must allow and for how long it is needed, in one byte: a program has
+/// hundreds of thousands of sections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Memory(u8);
+
+impl Memory {
+    pub(crate) const fn new(prot: Prot, lifetime: Lifetime) -> Self {
+        Self(prot.bits() | (lifetime as u8) << 3)
+    }
+
+    pub(crate) const fn prot(self) -> Prot {
+        Prot::from_bits_truncate(self.0)
+    }
+
+    pub(crate) const fn lifetime(self) -> Lifetime {
+        match self.0 >> 3 {
+            0 => Lifetime::Standard,
+            1 => Lifetime::Finalize,
+            _ => Lifetime::NoAlloc,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<SectionRecord>() == 16);
 
 impl SectionRecord {
     pub(crate) const NONE: Self = Self {
         name: 0,
         entry_size: 0,
         comdat: None,
-        prot: Prot::R,
+        memory: Memory::new(Prot::R, Lifetime::Standard),
         kind: SectionKind::Regular,
-        lifetime: Lifetime::Standard,
         flags: SectionFlags::REMOVED,
     };
 }

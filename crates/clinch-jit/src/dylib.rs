@@ -173,7 +173,8 @@ impl Dylib {
     }
 
     /// Links what was added and not linked yet, with passes of the caller's: all objects, or those
-    /// that define one of `wanted` and what they need.
+    /// that define one of `wanted` and what they need. Objects that a link took are not linked
+    /// again, even when it failed: one that is wrong must not fail every later link.
     ///
     /// # Errors
     /// Everything that is wrong with the inputs or their combination, in a fixed order.

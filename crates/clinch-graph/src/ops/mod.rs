@@ -12,7 +12,7 @@ use crate::graph::{BlockEdgeError, LinkGraph};
 use crate::ids::{BlockId, ComdatId, SectionId, SymbolId};
 use crate::index::id::Id;
 use crate::index::int::{high_u32, low_u32, u32_of, u64_of};
-use crate::section::{NewSection, SectionFlags, SectionRecord};
+use crate::section::{Memory, NewSection, SectionFlags, SectionRecord};
 use crate::symbol::{Addressable, NewSymbol, Scope, SymbolFlags, SymbolKind, SymbolRecord, Wide};
 use thiserror::Error;
 
@@ -140,9 +140,8 @@ impl LinkGraph {
             name,
             entry_size: new.entry_size,
             comdat: new.comdat,
-            prot: new.prot,
+            memory: Memory::new(new.prot, new.lifetime),
             kind: new.kind,
-            lifetime: new.lifetime,
             flags: new.flags.difference(SectionFlags::REMOVED) | SectionFlags::OWNED_NAME,
         })
     }

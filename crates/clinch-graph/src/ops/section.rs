@@ -4,18 +4,20 @@ use super::{GraphError, Result};
 use crate::graph::LinkGraph;
 use crate::ids::SectionId;
 use crate::origin::Entity;
-use crate::section::{Lifetime, Prot, SectionFlags};
+use crate::section::{Lifetime, Memory, Prot, SectionFlags};
 
 impl LinkGraph {
     /// Changes what a section's memory must allow.
     pub fn set_section_prot(&mut self, section: SectionId, prot: Prot) {
-        self.sections[section].prot = prot;
+        let record = &mut self.sections[section];
+        record.memory = Memory::new(prot, record.memory.lifetime());
         self.note_change(Entity::Section(section));
     }
 
     /// Changes how long a section's memory is needed.
     pub fn set_section_lifetime(&mut self, section: SectionId, lifetime: Lifetime) {
-        self.sections[section].lifetime = lifetime;
+        let record = &mut self.sections[section];
+        record.memory = Memory::new(record.memory.prot(), lifetime);
         self.note_change(Entity::Section(section));
     }
 
