@@ -3,6 +3,7 @@
 
 use crate::archive::ArchiveErrorKind;
 use crate::compressed::CompressedErrorKind;
+use crate::kind::machine_name;
 use clinch_graph::InputName;
 use thiserror::Error;
 
@@ -47,7 +48,7 @@ pub enum ReadErrorKind {
     #[error("not a relocatable object (ELF type {0})")]
     NotRelocatable(u16),
     /// Of an architecture clinch does not have.
-    #[error("unknown architecture (ELF machine {0})")]
+    #[error("is for {}, an architecture that clinch does not link", machine(*.0))]
     UnknownMachine(u16),
     /// Of another architecture than the rest of the link.
     #[error("is for {found}, but this link is for {want}")]
@@ -190,6 +191,10 @@ pub enum ReadErrorKind {
     /// Something about a compressed section.
     #[error(transparent)]
     Compressed(#[from] CompressedErrorKind),
+}
+
+fn machine(number: u16) -> String {
+    machine_name(number).map_or_else(|| format!("ELF machine {number}"), str::to_owned)
 }
 
 /// An input that cannot be read.

@@ -170,10 +170,7 @@ impl ElfIdent {
 
     /// The name of the machine as messages print it; `None` for one not known even by name.
     pub fn machine_name(self) -> Option<&'static str> {
-        MACHINES
-            .iter()
-            .find(|(number, _)| *number == self.machine)
-            .map(|(_, name)| *name)
+        machine_name(self.machine)
     }
 }
 
@@ -205,6 +202,14 @@ pub fn describe(bytes: &[u8]) -> String {
         Some(ident) => ident.to_string(),
         None => FileKind::of(bytes).describe().to_owned(),
     }
+}
+
+/// What an ELF machine number stands for.
+pub fn machine_name(machine: u16) -> Option<&'static str> {
+    MACHINES
+        .iter()
+        .find(|(number, _)| *number == machine)
+        .map(|(_, name)| *name)
 }
 
 /// Names of ELF machines, to tell the user what a file is for. It is not the list of what clinch

@@ -118,7 +118,7 @@ const fn elf(is_64: bool, implicit_addend: fn(EdgeKind, &[u8]) -> i64) -> ElfArc
         implicit_addend,
         unwind_section_type: UNWIND,
         large_section_flag: LARGE,
-        large_common: 0,
+        large_common: 0xff02,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::flags::run::{HELP, Input, RunOptions, parse};
 use crate::render::{self, Failure};
-use clinch_graph::Workers;
+use clinch_graph::{InputName, Workers};
 use clinch_jit::library::host_path;
 use clinch_jit::memory::InProcess;
 use clinch_jit::passes::Passes;
@@ -105,6 +105,13 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
         let added = match input {
             Input::File(path) => search.add_file(&mut dylib, path),
             Input::Library(name) => search.add_library(&mut dylib, name),
+            Input::Compiled { source, object } => match FileBytes::open(object) {
+                Ok(bytes) => {
+                    dylib.add_object(InputName::file(&source.display().to_string()), bytes);
+                    Ok(())
+                }
+                Err(error) => return Err(error.to_string().into()),
+            },
         };
         errors.extend(added.err());
     }
@@ -171,7 +178,7 @@ fn start(dylib: &mut Dylib, main: u64, arguments: &ProgramArguments) -> ! {
 /// What the program is told it is called: the first file's name without its ending.
 fn program_name(inputs: &[Input]) -> OsString {
     let first = inputs.iter().find_map(|input| match input {
-        Input::File(path) => path.file_stem(),
+        Input::File(path) | Input::Compiled { source: path, .. } => path.file_stem(),
         Input::Library(_) => None,
     });
     first.unwrap_or(OsStr::new("main")).to_owned()
@@ -210,8 +217,9 @@ fn compile(options: &RunOptions, folder: &Path) -> Result<Vec<Input>, Failure> {
                     program.to_string_lossy()
                 )
             })?;
-        running.push((path.clone(), child));
-        *path = object;
+        let source = path.clone();
+        running.push((source.clone(), child));
+        *input = Input::Compiled { source, object };
         if running.len() > 1 {
             finish(running.remove(0), &mut failed);
         }

@@ -11,6 +11,13 @@ use std::path::PathBuf;
 pub(crate) enum Input {
     /// A file: source, object, archive, shared library.
     File(PathBuf),
+    /// What a source was compiled to.
+    Compiled {
+        /// The source, by which messages name it.
+        source: PathBuf,
+        /// The object.
+        object: PathBuf,
+    },
     /// `-lNAME`.
     Library(String),
 }

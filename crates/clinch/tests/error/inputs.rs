@@ -113,9 +113,9 @@ fn other_architectures() {
     for (target, architecture) in [
         ("aarch64-linux-gnu", "aarch64"),
         ("i686-linux-gnu", "386"),
-        ("riscv64-linux-gnu", "riscv"),
+        ("riscv64-linux-gnu", "risc-v"),
         ("powerpc64-linux-gnu", "p"),
-        ("s390x-linux-gnu", "s390"),
+        ("s390x-linux-gnu", "s/390"),
     ] {
         let object = source.clang("f.c", &format!("--target={target}"));
         for inputs in [vec![&good, &object], vec![&object, &good]] {
