@@ -24,8 +24,7 @@ pub struct Liveness {
 }
 
 /// Finds what is reachable from `roots`, from symbols that are marked as live, and from what the
-/// sections' flags keep. Sections without
-/// memory (debug information) are neither roots nor followed.
+/// sections' flags keep. Sections without memory (debug information) are not roots.
 ///
 /// # Errors
 /// Blocks whose relocation records cannot be decoded, each once, in id order.

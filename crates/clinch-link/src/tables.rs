@@ -117,16 +117,6 @@ impl Tables {
     pub fn leads_to(&self, entry: SymbolId) -> Option<SymbolId> {
         self.leads_to.get(&entry).copied()
     }
-
-    /// The stub that leads to `target`.
-    pub fn stub_of(&self, target: SymbolId) -> Option<SymbolId> {
-        self.stubs.get(&target).copied()
-    }
-
-    /// The GOT entry that leads to `target`.
-    pub fn got_of(&self, target: SymbolId) -> Option<SymbolId> {
-        self.got.get(&target).copied()
-    }
 }
 
 /// Makes the tables that live blocks ask for.
@@ -397,8 +387,8 @@ impl Builder<'_> {
             return Ok(0);
         };
         // A value of the target that any thread shares can be read from a table in any case.
-        let dynamic = self.rules.static_tls && request.table != Table::TlsIe;
-        if dynamic {
+        let must_be_rewritten = self.rules.static_tls && request.table != Table::TlsIe;
+        if must_be_rewritten {
             let place = Place::of(graph, block, u64::from(edge.offset));
             return Err(TableError::TlsSequence(place));
         }

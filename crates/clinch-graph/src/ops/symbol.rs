@@ -124,16 +124,7 @@ impl LinkGraph {
     /// A scope that does not go with the symbol.
     pub fn set_symbol_scope(&mut self, symbol: SymbolId, scope: Scope) -> Result<()> {
         self.check_symbol(symbol)?;
-        let flags = self.flags[symbol].with_scope(scope);
-        check_flags(
-            symbol,
-            self.symbol_name(symbol).is_empty(),
-            self.addressable(symbol),
-            flags,
-        )?;
-        self.flags[symbol] = flags;
-        self.note_change(Entity::Symbol(symbol));
-        Ok(())
+        self.put_flags(symbol, self.flags[symbol].with_scope(scope))
     }
 
     /// Changes how definitions of a symbol's name clash.
@@ -144,12 +135,13 @@ impl LinkGraph {
         self.check_symbol(symbol)?;
         let mut flags = self.flags[symbol];
         flags.set(SymbolFlags::WEAK, linkage == Linkage::Weak);
-        check_flags(
-            symbol,
-            self.symbol_name(symbol).is_empty(),
-            self.addressable(symbol),
-            flags,
-        )?;
+        self.put_flags(symbol, flags)
+    }
+
+    /// Sets properties that go with the symbol's name and what it points at.
+    fn put_flags(&mut self, symbol: SymbolId, flags: SymbolFlags) -> Result<()> {
+        let anonymous = self.symbol_name(symbol).is_empty();
+        check_flags(symbol, anonymous, self.addressable(symbol), flags)?;
         self.flags[symbol] = flags;
         self.note_change(Entity::Symbol(symbol));
         Ok(())

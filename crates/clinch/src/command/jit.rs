@@ -71,7 +71,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         // The process ends here; taking everything apart first would only cost time.
         clinch_jit::runtime::exit::exit(0);
     }
-    start(&dylib, entry, &options)
+    super::start(&dylib, entry, &program_arguments(&options))
 }
 
 fn add_inputs(dylib: &mut Dylib, options: &JitOptions) -> Result<(), Failure> {
@@ -99,21 +99,12 @@ fn add_inputs(dylib: &mut Dylib, options: &JitOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the program; does not come back.
-#[expect(unsafe_code, reason = "runs linked code")]
-fn start(dylib: &Dylib, entry: u64, options: &JitOptions) -> ! {
+/// What the program is given: the first file's name and the words behind `-args`.
+fn program_arguments(options: &JitOptions) -> ProgramArguments {
     let name = options.inputs.iter().find_map(|input| match input {
         Input::File(path) => Some(path.clone().into_os_string()),
         Input::Library(_) => None,
     });
     let words = options.arguments.iter().map(OsString::from);
-    let arguments = ProgramArguments::new(name.into_iter().chain(words));
-    arguments.name_process();
-    clinch_jit::runtime::exit::reset_signals();
-    // SAFETY: the user asked to run these inputs.
-    let status = unsafe {
-        dylib.initialize(&arguments);
-        clinch_jit::runtime::exit::call_main(entry, &arguments)
-    };
-    clinch_jit::runtime::exit::exit(status)
+    ProgramArguments::new(name.into_iter().chain(words))
 }

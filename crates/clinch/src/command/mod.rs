@@ -5,6 +5,8 @@ mod jit;
 mod run;
 
 use crate::render::{self, Failure};
+use clinch_jit::runtime::exit;
+use clinch_jit::{Dylib, ProgramArguments};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -41,6 +43,19 @@ pub(crate) static COMMANDS: &[Command] = &[
         run: graph::run,
     },
 ];
+
+/// Runs a linked program; does not come back.
+#[expect(unsafe_code, reason = "runs linked code")]
+fn start(dylib: &Dylib, entry: u64, arguments: &ProgramArguments) -> ! {
+    arguments.name_process();
+    exit::reset_signals();
+    // SAFETY: the user asked to run these inputs.
+    let status = unsafe {
+        dylib.initialize(arguments);
+        exit::call_main(entry, arguments)
+    };
+    exit::exit(status)
+}
 
 /// What is not a command: asking for help or the version, or a mistake.
 pub(crate) fn other(name: &str) -> ExitCode {

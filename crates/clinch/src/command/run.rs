@@ -45,7 +45,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let linked = link(&options, &inputs);
     // Nothing in the folder is needed any longer, and the program may never come back.
     drop(folder);
-    let mut dylib = linked.inspect_err(find_thread_local_space)?;
+    let dylib = linked.inspect_err(find_thread_local_space)?;
     if options.time {
         let mut steps = vec![("compile", compiled)];
         steps.extend(dylib.times().steps.iter().copied());
@@ -58,7 +58,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let arguments = ProgramArguments::new(
         std::iter::once(program_name(&options.inputs)).chain(options.arguments.iter().cloned()),
     );
-    start(&mut dylib, main, &arguments)
+    super::start(&dylib, main, &arguments)
 }
 
 /// Starts clinch again, once, if all that was wrong is that a program's thread-local variables
@@ -160,19 +160,6 @@ fn default_archives() -> Vec<PathBuf> {
         .chain(DEFAULT_ARCHIVES.iter().copied().map(host_path))
         .filter(|path| path.is_file())
         .collect()
-}
-
-/// Runs the program; does not come back.
-#[expect(unsafe_code, reason = "runs linked code")]
-fn start(dylib: &mut Dylib, main: u64, arguments: &ProgramArguments) -> ! {
-    arguments.name_process();
-    clinch_jit::runtime::exit::reset_signals();
-    // SAFETY: the user asked to run these inputs.
-    let status = unsafe {
-        dylib.initialize(arguments);
-        clinch_jit::runtime::exit::call_main(main, arguments)
-    };
-    clinch_jit::runtime::exit::exit(status)
 }
 
 /// What the program is told it is called: the first file's name without its ending.
