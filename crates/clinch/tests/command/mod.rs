@@ -17,6 +17,29 @@ fn first_command_of_the_readme() {
     assert_eq!(text, "Hello from memory: 2 arguments\n  1: a\n  2: b\n");
 }
 
+/// The README says `cargo run` without naming a program, so the workspace must have one default.
+#[test]
+fn the_workspace_runs_clinch() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(root())
+        .output()
+        .expect("cargo starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (_, members) = text
+        .split_once("\"workspace_default_members\":[")
+        .expect("cargo names the default members");
+    let (members, _) = members.split_once(']').expect("the list ends");
+    assert!(members.contains("/crates/clinch#"), "{members}");
+    assert_eq!(members.split(',').count(), 1, "{members}");
+}
+
 #[test]
 fn examples() {
     let text = example(&["examples/hello.cpp", "--", "pear", "apple"], 0);
