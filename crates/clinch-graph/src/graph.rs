@@ -484,34 +484,6 @@ impl LinkGraph {
         }
     }
 
-    /// The global symbols of an input, each with its name and what follows it in the table of
-    /// names: for who looks at all names and does not need their ends.
-    pub fn global_names(&self, input: InputId) -> impl Iterator<Item = (SymbolId, u32, &[u8])> {
-        let input = &self.inputs[input];
-        let (symbols, table) = (input.symbols, input.symbol_names());
-        let records = self
-            .symbols
-            .range(symbols)
-            .iter()
-            .zip(self.flags.range(symbols));
-        symbols
-            .iter()
-            .zip(records)
-            .filter(|(_, (_, flags))| flags.is_global())
-            .map(move |(symbol, (record, flags))| {
-                let table = if flags.contains(SymbolFlags::OWNED_NAME) {
-                    &self.names
-                } else {
-                    table
-                };
-                (
-                    symbol,
-                    record.name,
-                    table.get(usize_of(record.name)..).unwrap_or(&[]),
-                )
-            })
-    }
-
     /// What a symbol points at.
     #[inline]
     pub fn addressable(&self, id: SymbolId) -> Addressable {

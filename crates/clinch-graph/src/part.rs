@@ -13,6 +13,7 @@ use crate::ids::{BlockId, ComdatId, InputId, SectionId, SymbolId};
 use crate::index::id::{Id, IdRange};
 use crate::index::int::{high_u32, low_u32, u32_of, usize_of};
 use crate::index::map::Map;
+use crate::index::workers::Workers;
 use crate::input::{Input, NewInput};
 use crate::section::{Memory, NewSection, SectionFlags, SectionRecord};
 use crate::symbol::{SymbolFlags, SymbolKind, SymbolRecord, Wide};
@@ -51,6 +52,16 @@ pub struct SymbolPart<'g> {
 }
 
 impl SymbolPart<'_> {
+    /// How many symbols the input has.
+    pub fn len(&self) -> usize {
+        self.symbols.len()
+    }
+
+    /// Whether the input has no symbol.
+    pub fn is_empty(&self) -> bool {
+        self.symbols.is_empty()
+    }
+
     /// Sets the input's symbol of this number; one that is not set is a hole. Answers `false`
     /// when the input has no such symbol.
     #[inline]
@@ -265,7 +276,7 @@ pub struct SymbolOutside {
 
 impl LinkGraph {
     /// Adds inputs with all their symbols as holes, and answers the inputs' ids.
-    pub fn add_inputs(&mut self, inputs: Vec<NewInput>) -> IdRange<InputId> {
+    pub fn add_inputs(&mut self, workers: &Workers, inputs: Vec<NewInput>) -> IdRange<InputId> {
         let first = self.inputs.len();
         let mut n_symbols = self.symbols.len();
         for new in inputs {
@@ -283,8 +294,10 @@ impl LinkGraph {
                 comdats: IdRange::new(self.comdats.len(), self.comdats.len()),
             });
         }
-        self.symbols.grow(n_symbols, SymbolRecord::NULL);
-        self.flags.grow(n_symbols, SymbolFlags::empty());
+        self.symbols
+            .grow_with(workers, n_symbols, SymbolRecord::NULL);
+        self.flags
+            .grow_with(workers, n_symbols, SymbolFlags::empty());
         IdRange::new(first, self.inputs.len())
     }
 
@@ -332,10 +345,16 @@ impl LinkGraph {
 
     /// Adds sections and blocks, `counts[n]` for the `n`-th input of the range, as parts to fill
     /// in parallel. A reader fills each part whole. Once per input, in the inputs' order.
-    pub fn block_parts(&mut self, range: IdRange<InputId>, counts: &[usize]) -> Vec<BlockPart<'_>> {
+    pub fn block_parts(
+        &mut self,
+        workers: &Workers,
+        range: IdRange<InputId>,
+        counts: &[usize],
+    ) -> Vec<BlockPart<'_>> {
         let total: usize = counts.iter().sum();
         let (n_sections, n_blocks) = (self.sections.len(), self.blocks.len());
-        self.sections.grow(n_sections + total, SectionRecord::NONE);
+        self.sections
+            .grow_with(workers, n_sections + total, SectionRecord::NONE);
         let none = BlockRecord {
             content: 0,
             size: 0,
@@ -345,7 +364,7 @@ impl LinkGraph {
             align_log2: 0,
             flags: BlockFlags::REMOVED,
         };
-        self.blocks.grow(n_blocks + total, none);
+        self.blocks.grow_with(workers, n_blocks + total, none);
         let (mut next_section, mut next_block) = (n_sections, n_blocks);
         for (id, &count) in range.iter().zip(counts) {
             let input = &mut self.inputs[id];

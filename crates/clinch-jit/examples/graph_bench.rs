@@ -65,25 +65,19 @@ fn main() -> Result<(), Failure> {
     let arch = clinch_target::host_arch().ok_or("unknown host")?;
     let mut graph = LinkGraph::new("bench", &arch.graph);
     let n_members = members.len();
-    let added = add_objects(&mut graph, &workers, members).map_err(|errors| text(&errors))?;
+    let options = ReadOptions { metadata: true };
+    let added =
+        add_objects(&mut graph, &workers, members, options).map_err(|errors| text(&errors))?;
     clock.step("symbols");
     let mut names = Names::new();
-    names.add_inputs(&graph, &workers, added.inputs);
+    names.add_inputs(&graph, &workers, added.inputs, added.hashes);
     clock.step("names");
     let chosen = resolve::choose_comdats(&graph, &names, |_| true);
     clock.step("groups");
-    let options = ReadOptions { metadata: true };
     let keep = |comdat| chosen.contains(comdat);
-    add_blocks(
-        &mut graph,
-        &workers,
-        added.inputs,
-        &added.objects,
-        options,
-        |_| true,
-        keep,
-    )
-    .map_err(|errors| text(&errors))?;
+    let (inputs, objects) = (added.inputs, added.objects);
+    add_blocks(&mut graph, &workers, inputs, objects, |_| true, keep)
+        .map_err(|errors| text(&errors))?;
     clock.step("blocks");
 
     // Every symbol, every edge.

@@ -9,7 +9,7 @@ use clinch_graph::index::map::{Set, hash_name};
 use clinch_graph::{InputName, LinkGraph, Workers};
 use clinch_object::archive::{MemberContent, member_path};
 use clinch_object::error::InputError;
-use clinch_object::{Archive, FileBytes, FileKind, add_objects};
+use clinch_object::{Archive, FileBytes, FileKind, ReadOptions, add_objects};
 use clinch_target::Arch;
 use hashbrown::HashTable;
 use std::path::Path;
@@ -197,7 +197,8 @@ impl Archives {
             }
         }
         let mut graph = LinkGraph::new(&entry.path, &arch.graph);
-        let added = add_objects(&mut graph, &Workers::new(1), objects)
+        let options = ReadOptions { metadata: false };
+        let added = add_objects(&mut graph, &Workers::new(1), objects, options)
             .map_err(|errors| first(errors, &entry.path))?;
         for (input, member) in added.inputs.iter().zip(offsets) {
             for symbol in graph.input(input).symbols().iter() {

@@ -37,7 +37,7 @@ pub(crate) fn close(
     let objects: Vec<(InputName, Bytes)> = inputs.pending().map(|(_, object)| object).collect();
     let numbers: Vec<usize> = inputs.pending().map(|(number, _)| number).collect();
     let n_objects = objects.len();
-    let added = add_objects(&mut graph, workers, objects)?;
+    let added = add_objects(&mut graph, workers, objects, OPTIONS)?;
     let mut closure = Closure {
         names: Names::new(),
         definer: Column::new(),
@@ -46,8 +46,8 @@ pub(crate) fn close(
         work: Vec::new(),
         next: Vec::new(),
     };
+    closure.take_in(&graph, workers, added.inputs, added.hashes);
     let mut read = added.objects;
-    closure.take_in(&graph, workers, added.inputs);
 
     if all {
         added
@@ -85,9 +85,9 @@ pub(crate) fn close(
             .into_iter()
             .map(|member| (member.name, member.bytes))
             .collect();
-        let added = add_objects(&mut graph, workers, objects)?;
+        let added = add_objects(&mut graph, workers, objects, OPTIONS)?;
+        closure.take_in(&graph, workers, added.inputs, added.hashes);
         read.extend(added.objects);
-        closure.take_in(&graph, workers, added.inputs);
         added
             .inputs
             .iter()
@@ -98,8 +98,7 @@ pub(crate) fn close(
     let chosen = resolve::choose_comdats(&graph, &closure.names, active);
     let range = IdRange::new(1, graph.n_inputs());
     let keep = |comdat| chosen.contains(comdat);
-    let options = ReadOptions { metadata: false };
-    add_blocks(&mut graph, workers, range, &read, options, active, keep)?;
+    add_blocks(&mut graph, workers, range, read, active, keep)?;
     let resolution = resolve::resolve(&mut graph, &closure.names, active)?;
 
     let mut roots: Vec<SymbolId> = range
@@ -129,6 +128,9 @@ pub(crate) fn close(
     })
 }
 
+/// Debug information is not linked.
+const OPTIONS: ReadOptions = ReadOptions { metadata: false };
+
 struct Closure {
     names: Names,
     /// Which input defines a name: the first with a strong definition, or else the first.
@@ -152,9 +154,15 @@ pub(crate) struct Member {
 
 impl Closure {
     /// Notes what new inputs define.
-    fn take_in(&mut self, graph: &LinkGraph, workers: &Workers, inputs: IdRange<InputId>) {
-        self.names.add_inputs(graph, workers, inputs);
-        self.definer.grow(self.names.len(), None);
+    fn take_in(
+        &mut self,
+        graph: &LinkGraph,
+        workers: &Workers,
+        inputs: IdRange<InputId>,
+        hashes: Vec<u32>,
+    ) {
+        self.names.add_inputs(graph, workers, inputs, hashes);
+        self.definer.grow(self.names.bound(), None);
         for input in inputs.iter() {
             for symbol in graph.input(input).symbols().iter() {
                 let flags = graph.symbol_flags(symbol);
@@ -188,7 +196,7 @@ impl Closure {
         strong: bool,
         is_tls: bool,
     ) -> Result<(), LinkError> {
-        self.definer.grow(self.names.len(), None);
+        self.definer.grow(self.names.bound(), None);
         if let Some((input, _)) = self.definer[name] {
             self.activate(input);
             return Ok(());

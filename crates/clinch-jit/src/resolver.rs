@@ -185,7 +185,7 @@ impl Resolver {
         resolution: &Resolution,
     ) -> Result<(), GraphError> {
         const SHARED: SymbolFlags = SymbolFlags::WEAK.union(SymbolFlags::OBJECT);
-        for name in names.ids().iter() {
+        for name in names.ids() {
             let Some(symbol) = resolution.of_name(name) else {
                 continue;
             };

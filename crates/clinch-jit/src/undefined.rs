@@ -87,7 +87,6 @@ fn near_miss(
     };
     names
         .ids()
-        .iter()
         .filter(|&name| {
             resolution
                 .of_name(name)
@@ -101,7 +100,7 @@ fn near_miss(
             }
             Some((distance(wanted, name, limit)?, name))
         })
-        .min_by_key(|&(distance, _)| distance)
+        .min()
         .map(|(_, name)| String::from_utf8_lossy(name).into_owned())
 }
 

@@ -1,14 +1,15 @@
 //! Interned names: one id per distinct name of a global symbol, so that later steps compare
 //! numbers.
 //!
-//! Reads: the graph's symbols. Parallel: hashing, per input; filling the table is one pass in id
-//! order, which costs less than handing names to other threads. That pass waits for memory: the
-//! table, the record and the name of each are anywhere. So it looks at some names at a time, step
-//! by step, and their loads wait together.
+//! Reads: the graph's symbols. Parallel: by shard. A name's hash says which shard of the table it
+//! belongs to, each thread has some shards, walks all hashes and takes those of its own. So ids do
+//! not depend on the number of threads. Interning waits for memory: the table, the record and the
+//! name of each are anywhere. So it looks at some names at a time, step by step, and their loads
+//! wait together.
 
 use clinch_graph::index::id::IdRange;
 use clinch_graph::index::int::{high_u32, low_u32, u32_of, usize_of};
-use clinch_graph::index::map::hash_name;
+use clinch_graph::index::map::short_hash;
 use clinch_graph::{Column, Id, InputId, LinkGraph, SymbolId, Workers};
 use std::fmt;
 use std::num::NonZeroU32;
@@ -54,11 +55,13 @@ impl Record {
     };
 }
 
+/// How many parts the table has: as many threads can fill it at once. A power of two.
+const SHARDS: usize = 16;
+
 /// The distinct names of a graph's global symbols.
 #[derive(Debug, Default)]
 pub struct Names {
-    records: Vec<Record>,
-    table: Table,
+    shards: [Shard; SHARDS],
     /// Per symbol the raw name id; 0 for symbols that take no part.
     of_symbol: Vec<u32>,
     given: Vec<u8>,
@@ -71,48 +74,48 @@ impl Names {
     }
 
     /// Interns the names of the inputs' global symbols. Inputs come in ascending order, each
-    /// once.
-    pub fn add_inputs(&mut self, graph: &LinkGraph, workers: &Workers, inputs: IdRange<InputId>) {
-        self.cover(graph.n_symbols());
-        let mut parts = Vec::with_capacity(inputs.len());
-        let mut rest = self.of_symbol.as_mut_slice();
-        let mut offset = 0;
-        let mut n_symbols = 0;
-        for id in inputs.iter() {
-            let symbols = graph.input(id).symbols();
-            let (_, tail) = rest.split_at_mut(symbols.start() - offset);
-            let (part, tail) = tail.split_at_mut(symbols.len());
-            (rest, offset) = (tail, symbols.end());
-            n_symbols += symbols.len();
-            parts.push((id, part));
+    /// once, and none had a symbol interned yet. `hashes` has, per symbol of the inputs, the [`short_hash`] of its name, or 0 for
+    /// those that take no part, as readers answer it.
+    pub fn add_inputs(
+        &mut self,
+        graph: &LinkGraph,
+        workers: &Workers,
+        inputs: IdRange<InputId>,
+        mut hashes: Vec<u32>,
+    ) {
+        let Some(first) = inputs.get(0) else { return };
+        let first_symbol = graph.input(first).symbols().start();
+        self.cover(first_symbol);
+        if self.of_symbol.is_empty() {
+            self.of_symbol = hashes;
+        } else {
+            self.of_symbol.append(&mut hashes);
         }
+        let slots = &mut self.of_symbol[first_symbol..];
+        let source = Source {
+            graph,
+            given: &self.given,
+            inputs,
+            first_symbol,
+            hashes: slots,
+        };
+
         // A name is some 80 bytes of reading.
-        let counts = workers.map(n_symbols * 80, parts, |(id, part)| {
-            hash_input(graph, id, part)
+        let cost = source.hashes.len() * 80;
+        let per_thread = SHARDS.div_ceil(workers.threads(cost));
+        let groups: Vec<_> = self.shards.chunks_mut(per_thread).enumerate().collect();
+        let found = workers.map(cost, groups, |(number, shards)| {
+            let first = number * per_thread;
+            let mut group = Group { first, shards };
+            group.reserve(&source);
+            group.intern_all(&source)
         });
-        // In a large program about one global symbol in three brings a new name.
-        let n_new = counts.iter().sum::<usize>() / 3;
-        self.table.reserve(n_new, &self.records);
-        for id in inputs.iter() {
-            let mut symbols = graph.global_names(id);
-            let mut batch = [Wanted::NONE; BATCH];
-            loop {
-                let mut n = 0;
-                for (slot, (symbol, offset, name)) in batch.iter_mut().zip(&mut symbols) {
-                    let hash = self.of_symbol[symbol.index()];
-                    *slot = Wanted {
-                        symbol: symbol.index(),
-                        offset,
-                        hash,
-                        name,
-                    };
-                    n += 1;
-                }
-                if n == 0 {
-                    break;
-                }
-                self.intern_batch(graph, id, &batch[..n]);
-            }
+
+        // Each group answered its own in the symbols' order.
+        let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
+        for slot in slots.iter_mut().filter(|slot| **slot != 0) {
+            let ids = &mut found[shard_of(*slot) / per_thread];
+            *slot = ids.next().unwrap_or(0);
         }
     }
 
@@ -129,25 +132,27 @@ impl Names {
         if let Some(found) = self.find(graph, name) {
             return found;
         }
-        let hash = low_u32(hash_name(name));
         let record = Record {
             input: None,
             place: u32_of(self.given.len()),
             len: u32_of(name.len()),
-            hash,
+            hash: short_hash(name),
         };
         self.given.extend_from_slice(name);
-        NameId::from_index(usize_of(self.insert(record)) - 1)
+        let shard = shard_of(record.hash);
+        id_of(shard, self.shards[shard].insert(record))
     }
 
     /// The id of a name, when a symbol has it or it was given.
     pub fn find(&self, graph: &LinkGraph, name: &[u8]) -> Option<NameId> {
-        let hash = low_u32(hash_name(name));
-        let found = self.table.find(hash, |raw| {
-            let record = &self.records[usize_of(raw) - 1];
-            record.hash == hash && self.bytes(graph, record) == name
+        let hash = short_hash(name);
+        let number = shard_of(hash);
+        let shard = &self.shards[number];
+        let found = shard.table.find(hash, |local| {
+            let record = &shard.records[usize_of(local) - 1];
+            record.hash == hash && bytes(graph, &self.given, record) == name
         });
-        found.map(|raw| NameId::from_index(usize_of(raw) - 1))
+        found.map(|local| id_of(number, local))
     }
 
     /// The name of a symbol; `None` for local ones.
@@ -159,27 +164,37 @@ impl Names {
 
     /// A name's bytes.
     pub fn name<'g>(&'g self, graph: &'g LinkGraph, id: NameId) -> &'g [u8] {
-        self.bytes(graph, &self.records[id.index()])
+        let shard = &self.shards[id.index() % SHARDS];
+        bytes(graph, &self.given, &shard.records[id.index() / SHARDS])
     }
 
     /// How many distinct names there are.
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.shards.iter().map(|shard| shard.records.len()).sum()
     }
 
     /// Whether there is no name.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.shards.iter().all(|shard| shard.records.is_empty())
     }
 
-    /// All names' ids.
-    pub fn ids(&self) -> IdRange<NameId> {
-        IdRange::new(0, self.records.len())
+    /// A bound of all ids' positions: what a column by name must hold. Shards are not equally
+    /// full, so some positions below it have no name.
+    pub fn bound(&self) -> usize {
+        let fullest = self.shards.iter().map(|shard| shard.records.len()).max();
+        fullest.unwrap_or(0) * SHARDS
     }
 
     /// A column with a value per name.
     pub fn column<T: Clone>(&self, value: T) -> Column<NameId, T> {
-        Column::filled(self.records.len(), value)
+        Column::filled(self.bound(), value)
+    }
+
+    /// All names' ids, ascending.
+    pub fn ids(&self) -> impl Iterator<Item = NameId> + '_ {
+        (0..self.bound())
+            .filter(|index| index / SHARDS < self.shards[index % SHARDS].records.len())
+            .map(NameId::from_index)
     }
 
     fn cover(&mut self, n_symbols: usize) {
@@ -189,146 +204,238 @@ impl Names {
         self.of_symbol
             .resize(n_symbols.max(self.of_symbol.len()), 0);
     }
-
-    /// Interns names of one input.
-    fn intern_batch(&mut self, graph: &LinkGraph, input: InputId, batch: &[Wanted<'_>]) {
-        let mut likely = [0_u32; BATCH];
-        for (likely, wanted) in likely.iter_mut().zip(batch) {
-            *likely = self.table.first(wanted.hash);
-        }
-        let mut records = [Record::NONE; BATCH];
-        for (record, &likely) in records.iter_mut().zip(&likely) {
-            *record = match usize_of(likely).checked_sub(1) {
-                Some(index) => self.records[index],
-                None => Record::NONE,
-            };
-        }
-        let mut is_it = [false; BATCH];
-        for ((is_it, record), wanted) in is_it.iter_mut().zip(&records).zip(batch) {
-            *is_it = self.is_name(graph, record, wanted);
-        }
-        for ((&likely, &is_it), wanted) in likely.iter().zip(&is_it).zip(batch) {
-            self.of_symbol[wanted.symbol] = if is_it {
-                likely
-            } else {
-                self.intern_one(graph, input, wanted)
-            };
-        }
-    }
-
-    fn intern_one(&mut self, graph: &LinkGraph, input: InputId, wanted: &Wanted<'_>) -> u32 {
-        let found = self.table.find(wanted.hash, |raw| {
-            self.is_name(graph, &self.records[usize_of(raw) - 1], wanted)
-        });
-        found.unwrap_or_else(|| {
-            self.insert(Record {
-                input: Some(input),
-                place: wanted.offset,
-                len: u32_of(length(wanted.name)),
-                hash: wanted.hash,
-            })
-        })
-    }
-
-    /// Whether a record is of the name: equal so far, and the name ends there.
-    fn is_name(&self, graph: &LinkGraph, record: &Record, wanted: &Wanted<'_>) -> bool {
-        let len = usize_of(record.len);
-        record.hash == wanted.hash
-            && len > 0
-            && wanted.name.get(len).is_none_or(|&end| end == 0)
-            && wanted
-                .name
-                .get(..len)
-                .is_some_and(|name| name == self.bytes(graph, record))
-    }
-
-    fn insert(&mut self, record: Record) -> u32 {
-        self.records.push(record);
-        let raw = u32_of(self.records.len());
-        self.table.insert(record.hash, raw, &self.records);
-        raw
-    }
-
-    fn bytes<'g>(&'g self, graph: &'g LinkGraph, record: &Record) -> &'g [u8] {
-        let table = match record.input {
-            None => &self.given,
-            Some(input) => graph.input(input).symbol_names(),
-        };
-        let start = usize_of(record.place);
-        &table[start..start + usize_of(record.len)]
-    }
 }
 
-/// Hashes the names of an input's global symbols into the slots of its symbols; answers how many
-/// there are.
-fn hash_input(graph: &LinkGraph, input: InputId, slots: &mut [u32]) -> usize {
-    let mut n_globals = 0;
-    let first = graph.input(input).symbols().start();
-    for (symbol, _, name) in graph.global_names(input) {
-        if let Some(slot) = slots.get_mut(symbol.index() - first) {
-            *slot = low_u32(hash_name(&name[..length(name)]));
-            n_globals += 1;
+/// The short hashes of the inputs' global names, for graphs that no reader made.
+pub fn short_hashes(graph: &LinkGraph, inputs: IdRange<InputId>) -> Vec<u32> {
+    let hash = |(input, symbol)| {
+        if graph.symbol_flags(symbol).is_global() {
+            short_hash(graph.symbol_name_in(input, symbol))
+        } else {
+            0
         }
-    }
-    n_globals
+    };
+    let symbols = |input| {
+        graph
+            .input(input)
+            .symbols()
+            .iter()
+            .map(move |id| (input, id))
+    };
+    inputs.iter().flat_map(symbols).map(hash).collect()
 }
 
-/// Where a name ends that is followed by others.
-fn length(name: &[u8]) -> usize {
-    memchr::memchr(0, name).unwrap_or(name.len())
+/// The shard of a hash. The table goes by other bits.
+fn shard_of(hash: u32) -> usize {
+    usize_of(hash) % SHARDS
 }
 
-/// How many names are looked up together.
-const BATCH: usize = 24;
+/// The id of a shard's `local`-th name, counted from 1.
+fn id_of(shard: usize, local: u32) -> NameId {
+    NameId::from_index((usize_of(local) - 1) * SHARDS + shard)
+}
+
+fn bytes<'g>(graph: &'g LinkGraph, given: &'g [u8], record: &Record) -> &'g [u8] {
+    let table = match record.input {
+        None => given,
+        Some(input) => graph.input(input).symbol_names(),
+    };
+    let start = usize_of(record.place);
+    &table[start..start + usize_of(record.len)]
+}
+
+/// What is interned at once.
+struct Source<'g> {
+    graph: &'g LinkGraph,
+    given: &'g [u8],
+    inputs: IdRange<InputId>,
+    /// Position of the first hash's symbol.
+    first_symbol: usize,
+    hashes: &'g [u32],
+}
 
 /// A name to be interned, with what follows it in its input's table.
 #[derive(Clone, Copy)]
 struct Wanted<'g> {
-    symbol: usize,
-    offset: u32,
+    place: u32,
     hash: u32,
     name: &'g [u8],
 }
 
 impl Wanted<'_> {
     const NONE: Self = Self {
-        symbol: 0,
-        offset: 0,
+        place: 0,
         hash: 0,
         name: &[],
     };
+
+    /// Whether a record is of the name: equal so far, and the name ends there.
+    fn is_of(&self, source: &Source<'_>, record: &Record) -> bool {
+        let len = usize_of(record.len);
+        record.hash == self.hash
+            && len > 0
+            && self.name.get(len).is_none_or(|&end| end == 0)
+            && self
+                .name
+                .get(..len)
+                .is_some_and(|name| name == bytes(source.graph, source.given, record))
+    }
 }
 
-/// Raw name ids by hash: open addressing, at most half full, so that a look-up mostly ends at
-/// its first slot.
+/// How many names are looked up together.
+const BATCH: usize = 24;
+
+/// The shards that one thread fills.
+struct Group<'n> {
+    /// Number of the first shard.
+    first: usize,
+    shards: &'n mut [Shard],
+}
+
+impl Group<'_> {
+    /// Makes room for the new names to be expected: in a large program about one global symbol
+    /// in three brings one.
+    fn reserve(&mut self, source: &Source<'_>) {
+        let n_globals = source.hashes.iter().filter(|&&hash| hash != 0).count();
+        for shard in self.shards.iter_mut() {
+            shard.reserve(n_globals / 3 / SHARDS);
+        }
+    }
+
+    /// Interns the names that belong to the group; answers their raw ids, in the symbols' order.
+    fn intern_all(&mut self, source: &Source<'_>) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(source.hashes.len() * self.shards.len() / SHARDS);
+        for input in source.inputs.iter() {
+            let symbols = source.graph.input(input).symbols();
+            let start = symbols.start() - source.first_symbol;
+            let hashes = &source.hashes[start..start + symbols.len()];
+            let (mut batch, mut n) = ([(SymbolId::from_index(0), 0); BATCH], 0);
+            for (symbol, &hash) in symbols.iter().zip(hashes) {
+                // Every other name is another thread's: no branch could be predicted.
+                batch[n] = (symbol, hash);
+                n += usize::from(self.has(hash) & (hash != 0));
+                if n == BATCH {
+                    self.intern_batch(source, input, &batch, &mut ids);
+                    n = 0;
+                }
+            }
+            self.intern_batch(source, input, &batch[..n], &mut ids);
+        }
+        ids
+    }
+
+    fn has(&self, hash: u32) -> bool {
+        shard_of(hash).wrapping_sub(self.first) < self.shards.len()
+    }
+
+    /// Interns names of one input.
+    fn intern_batch(
+        &mut self,
+        source: &Source<'_>,
+        input: InputId,
+        symbols: &[(SymbolId, u32)],
+        ids: &mut Vec<u32>,
+    ) {
+        let mut batch = [Wanted::NONE; BATCH];
+        for (wanted, &(symbol, hash)) in batch.iter_mut().zip(symbols) {
+            let (table, place) = source.graph.name_in_input(input, symbol);
+            let name = table.get(usize_of(place)..).unwrap_or(&[]);
+            *wanted = Wanted { place, hash, name };
+        }
+        let batch = &batch[..symbols.len()];
+        let mut likely = [0_u32; BATCH];
+        for (likely, wanted) in likely.iter_mut().zip(batch) {
+            *likely = self.shard(wanted.hash).table.first(wanted.hash);
+        }
+        let mut records = [Record::NONE; BATCH];
+        for ((record, &likely), wanted) in records.iter_mut().zip(&likely).zip(batch) {
+            let some = usize_of(likely.saturating_sub(1));
+            *record = *self.shard(wanted.hash).records.get(some).unwrap_or(record);
+        }
+        let mut is_it = [false; BATCH];
+        for ((is_it, record), wanted) in is_it.iter_mut().zip(&records).zip(batch) {
+            *is_it = wanted.is_of(source, record);
+        }
+        for ((&likely, &is_it), wanted) in likely.iter().zip(&is_it).zip(batch) {
+            let local = if is_it && likely != 0 {
+                likely
+            } else {
+                self.intern_one(source, input, wanted)
+            };
+            ids.push(id_of(shard_of(wanted.hash), local).0.get());
+        }
+    }
+
+    fn intern_one(&mut self, source: &Source<'_>, input: InputId, wanted: &Wanted<'_>) -> u32 {
+        let shard = &mut self.shards[shard_of(wanted.hash) - self.first];
+        let found = shard.table.find(wanted.hash, |local| {
+            wanted.is_of(source, &shard.records[usize_of(local) - 1])
+        });
+        found.unwrap_or_else(|| {
+            let end = memchr::memchr(0, wanted.name);
+            shard.insert(Record {
+                input: Some(input),
+                place: wanted.place,
+                len: u32_of(end.unwrap_or(wanted.name.len())),
+                hash: wanted.hash,
+            })
+        })
+    }
+
+    fn shard(&self, hash: u32) -> &Shard {
+        &self.shards[shard_of(hash) - self.first]
+    }
+}
+
+/// The names whose hashes have certain low bits.
+#[derive(Debug, Default)]
+struct Shard {
+    records: Vec<Record>,
+    table: Table,
+}
+
+impl Shard {
+    fn reserve(&mut self, more: usize) {
+        self.records.reserve(more);
+        self.table.reserve(more, &self.records);
+    }
+
+    /// Adds a name that is not there; answers its number in the shard, counted from 1.
+    fn insert(&mut self, record: Record) -> u32 {
+        self.records.push(record);
+        let local = u32_of(self.records.len());
+        self.table.insert(record.hash, local, &self.records);
+        local
+    }
+}
+
+/// A shard's names by hash: open addressing, at most half full, so that a look-up mostly ends at
+/// its first slot. Names are numbered from 1.
 #[derive(Debug, Default)]
 struct Table {
-    /// Each 0, or a hash in the high half and the raw id in the low half. As many as a power of
-    /// two.
+    /// Each 0, or a hash in the high half and a name's number in the low half. As many as a power
+    /// of two.
     slots: Vec<u64>,
     used: usize,
 }
 
 impl Table {
     fn start(&self, hash: u32) -> usize {
-        // The low bits of the hash are as good as any.
-        usize_of(hash) & (self.slots.len() - 1)
+        // The bits above the shard's are as good as any.
+        (usize_of(hash) / SHARDS) & (self.slots.len() - 1)
     }
 
-    /// The id in the first slot for a hash, when it is of that hash; else 0.
+    /// The name in the first slot for a hash, when it is of that hash; else 0.
     fn first(&self, hash: u32) -> u32 {
         if self.slots.is_empty() {
             return 0;
         }
         let slot = self.slots[self.start(hash)];
-        if high_u32(slot) == hash {
-            low_u32(slot)
-        } else {
-            0
-        }
+        // Without a branch, which would often be predicted wrongly and wait for the slot.
+        low_u32(slot) * u32::from(high_u32(slot) == hash)
     }
 
-    /// The id of a hash for which `is_it` says yes.
+    /// The name of a hash for which `is_it` says yes.
     fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         if self.slots.is_empty() {
             return None;
@@ -344,18 +451,18 @@ impl Table {
         None
     }
 
-    /// Adds an id that is not there.
-    fn insert(&mut self, hash: u32, raw: u32, records: &[Record]) {
+    /// Adds a name that is not there.
+    fn insert(&mut self, hash: u32, local: u32, records: &[Record]) {
         self.reserve(1, records);
-        self.place(hash, raw);
+        self.place(hash, local);
     }
 
-    fn place(&mut self, hash: u32, raw: u32) {
+    fn place(&mut self, hash: u32, local: u32) {
         let mut at = self.start(hash);
         while self.slots[at] != 0 {
             at = (at + 1) & (self.slots.len() - 1);
         }
-        self.slots[at] = u64::from(hash) << 32 | u64::from(raw);
+        self.slots[at] = u64::from(hash) << 32 | u64::from(local);
         self.used += 1;
     }
 
@@ -365,10 +472,10 @@ impl Table {
         if want <= self.slots.len() {
             return;
         }
-        self.slots = vec![0; want.next_power_of_two().max(64)];
+        self.slots = vec![0; want.next_power_of_two().max(16)];
         let used = std::mem::take(&mut self.used);
-        for (raw, record) in (1..).zip(records.iter().take(used)) {
-            self.place(record.hash, raw);
+        for (local, record) in (1..).zip(records.iter().take(used)) {
+            self.place(record.hash, local);
         }
     }
 }

@@ -182,7 +182,7 @@ pub fn resolve(
     for (holder, size, align) in commons {
         join_common(graph, holder, size, align);
     }
-    for name in names.ids().iter() {
+    for name in names.ids() {
         if let Some(symbol) = by_name[name]
             && scopes[name] > graph.symbol_flags(symbol).scope()
             && claims[name] > Claim::Reference

@@ -24,8 +24,8 @@ pub mod script;
 pub use archive::Archive;
 pub use elf::addrsig::address_significant;
 pub use elf::object::{
-    AddedObjects, ElfObject, ReadOptions, add_blocks, add_objects, add_objects_with, read_object,
-    read_object_with,
+    AddedObject, AddedObjects, ElfObject, ReadOptions, add_blocks, add_objects, add_objects_with,
+    read_object, read_object_with,
 };
 pub use error::{InputError, ReadError, ReadErrorKind};
 pub use input::FileBytes;

@@ -2,6 +2,7 @@
 
 use crate::edge_table::{EdgeInfo, Expr};
 use crate::fixup::{FixupContext, FixupError};
+use clinch_graph::index::int::usize_of;
 use clinch_graph::{Edge, EdgeKind, GraphTarget};
 
 /// An architecture: data, and the few functions that must look at bytes.
@@ -76,8 +77,9 @@ pub struct ElfArch {
     pub machine: u16,
     /// Whether its files are 64-bit.
     pub is_64: bool,
-    /// What a relocation number means.
-    pub relocation: fn(u32) -> ElfRelocation,
+    /// What each relocation number means; numbers beyond the end are unknown. A table and not a
+    /// function, since it is asked for every record of every object.
+    pub relocations: &'static [ElfRelocation],
     /// The name of a relocation number, such as `R_X86_64_PC32`.
     pub relocation_name: fn(u32) -> Option<&'static str>,
     /// Whether a dynamic linker writes the address of a symbol for a relocation number.
@@ -90,6 +92,15 @@ pub struct ElfArch {
     pub large_section_flag: u64,
     /// Section number of common symbols outside the range of ordinary code, 0 for none.
     pub large_common: u16,
+}
+
+impl ElfArch {
+    /// What a relocation number means.
+    #[inline]
+    pub fn relocation(&self, number: u32) -> ElfRelocation {
+        let known = self.relocations.get(usize_of(number));
+        known.copied().unwrap_or(ElfRelocation::Unknown)
+    }
 }
 
 /// What an ELF relocation number means to the graph.

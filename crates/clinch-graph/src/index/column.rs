@@ -2,6 +2,7 @@
 //! a bare integer.
 
 use super::id::{Id, IdRange};
+use super::workers::Workers;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -88,13 +89,29 @@ impl<I: Id, T> Column<I, T> {
     where
         T: Clone,
     {
+        let more = self.make_room(len);
+        self.values.resize(self.values.len() + more, value);
+    }
+
+    /// The same for much at once: fresh memory comes page by page, which takes longer than
+    /// filling it, and so it pays to have every worker fetch some.
+    pub fn grow_with(&mut self, workers: &Workers, len: usize, value: T)
+    where
+        T: Clone + Send + Sync,
+    {
+        let more = self.make_room(len);
+        workers.extend(&mut self.values, more, value);
+    }
+
+    /// Makes room for `len` values and answers how many are missing.
+    fn make_room(&mut self, len: usize) -> usize {
         let more = len.saturating_sub(self.values.len());
         if more > self.values.capacity() - self.values.len() {
             // Many small rounds must not copy the column each time; one big round should not
             // take twice the memory it needs.
             self.values.reserve_exact(more.max(self.values.len() / 8));
         }
-        self.values.resize(self.values.len() + more, value);
+        more
     }
 }
 

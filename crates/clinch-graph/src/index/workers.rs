@@ -39,17 +39,31 @@ impl Workers {
         items: Vec<T>,
         f: impl Fn(T) -> R + Sync + Send,
     ) -> Vec<R> {
-        /// Below this a pool costs more than it saves: about 0.3 ms to start two threads, in
-        /// which one thread reads some megabytes.
-        const WORTHWHILE: usize = 4 << 20;
-        match self.pool(cost >= WORTHWHILE && items.len() > 1) {
+        match self.pool(if items.len() > 1 { cost } else { 0 }) {
             Some(pool) => pool.install(|| items.into_par_iter().map(f).collect()),
             None => items.into_iter().map(f).collect(),
         }
     }
 
-    fn pool(&self, worthwhile: bool) -> Option<&rayon::ThreadPool> {
-        if !worthwhile || self.threads.is_some_and(|threads| threads <= 1) {
+    /// Appends `more` copies of `value`.
+    pub fn extend<T: Clone + Send + Sync>(&self, values: &mut Vec<T>, more: usize, value: T) {
+        match self.pool(more * size_of::<T>()) {
+            Some(pool) => pool.install(|| values.par_extend(rayon::iter::repeat_n(value, more))),
+            None => values.resize(values.len() + more, value),
+        }
+    }
+
+    /// On how many threads [`Workers::map`] runs work of this cost.
+    pub fn threads(&self, cost: usize) -> usize {
+        self.pool(cost)
+            .map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    fn pool(&self, cost: usize) -> Option<&rayon::ThreadPool> {
+        /// Below this a pool costs more than it saves: about 0.3 ms to start two threads, in
+        /// which one thread reads some megabytes.
+        const WORTHWHILE: usize = 4 << 20;
+        if cost < WORTHWHILE || self.threads.is_some_and(|threads| threads <= 1) {
             return None;
         }
         let build = || {

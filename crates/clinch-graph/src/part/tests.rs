@@ -4,6 +4,7 @@ use super::{ReadBlock, SymbolBase, SymbolOutside};
 use crate::comdat::Comdat;
 use crate::graph::LinkGraph;
 use crate::index::id::IdRange;
+use crate::index::workers::Workers;
 use crate::section::{NewSection, SectionFlags};
 use crate::testing::{DELTA32, File, POINTER64, Source, TOY, b, c, edge, flat, s, sym, text};
 use crate::{
@@ -54,9 +55,12 @@ fn two_inputs(addends_in_content: bool) -> LinkGraph {
 
     let mut graph = LinkGraph::new("test", &TOY);
     graph.add_external(b"before", false);
-    let inputs = graph.add_inputs(vec![first]);
+    let inputs = graph.add_inputs(&Workers::new(1), vec![first]);
     graph.add_external(b"between", false);
-    let inputs = IdRange::new(inputs.start(), graph.add_inputs(vec![second]).end());
+    let inputs = IdRange::new(
+        inputs.start(),
+        graph.add_inputs(&Workers::new(1), vec![second]).end(),
+    );
 
     let mut parts = graph.symbol_parts(inputs);
     let [one, two] = &mut parts[..] else {
@@ -109,7 +113,7 @@ fn two_inputs(addends_in_content: bool) -> LinkGraph {
     );
     assert_eq!(comdats.get(0), Some(c(1)));
 
-    let mut parts = graph.block_parts(inputs, &[1, 2]);
+    let mut parts = graph.block_parts(&Workers::new(1), inputs, &[1, 2]);
     let [one, two] = &mut parts[..] else {
         panic!("there are two inputs")
     };
@@ -209,7 +213,7 @@ fn inputs_are_filled_in_several_rounds() {
         let (names, _) = file.names(&["x"]);
         file.input("x.toy", 0..0, names, 1, source)
     });
-    let inputs = graph.add_inputs(inputs.collect());
+    let inputs = graph.add_inputs(&Workers::new(1), inputs.collect());
     let ids: Vec<InputId> = inputs.iter().collect();
     let bss = NewSection::new(Prot::RW);
     let mut expected = Vec::new();
@@ -218,7 +222,11 @@ fn inputs_are_filled_in_several_rounds() {
             inputs.start() + first,
             inputs.start() + first + counts.len(),
         );
-        for (mut part, &count) in graph.block_parts(range, counts).into_iter().zip(counts) {
+        for (mut part, &count) in graph
+            .block_parts(&Workers::new(1), range, counts)
+            .into_iter()
+            .zip(counts)
+        {
             while part.push(&read(0, bss, None, 1, 0)).is_some() {}
             expected.extend(vec![part.input; count]);
         }
@@ -241,7 +249,7 @@ fn symbols_outside_their_block_are_refused_or_cut() {
             addends_in_content: false,
         };
         let input = File::new().input("x.toy", 0..0, 0..0, 1, source);
-        let inputs = graph.add_inputs(vec![input]);
+        let inputs = graph.add_inputs(&Workers::new(1), vec![input]);
         let mut parts = graph.symbol_parts(inputs);
         let base = SymbolBase::Section { section: 1, offset };
         assert!(parts[0].set(0, 0, base, size, LOCAL));
@@ -250,7 +258,7 @@ fn symbols_outside_their_block_are_refused_or_cut() {
             .map(super::SymbolPart::into_rest)
             .collect();
         graph.finish_symbols(rests);
-        let mut parts = graph.block_parts(inputs, &[1]);
+        let mut parts = graph.block_parts(&Workers::new(1), inputs, &[1]);
         let new = NewSection::new(Prot::RW);
         assert_eq!(parts[0].push(&read(0, new, None, room, 0)), Some(0));
         parts[0].resolve_symbols(|_| Some(0))?;
@@ -289,8 +297,8 @@ fn parts_that_are_not_filled_are_holes() {
         addends_in_content: false,
     };
     let input = File::new().input("x.toy", 0..0, 0..0, 3, source);
-    let inputs = graph.add_inputs(vec![input]);
-    drop(graph.block_parts(inputs, &[2]));
+    let inputs = graph.add_inputs(&Workers::new(1), vec![input]);
+    drop(graph.block_parts(&Workers::new(1), inputs, &[2]));
     assert_eq!(text(&graph), "");
     assert_eq!(verify(&graph, Stage::Read), []);
     assert_eq!(
@@ -310,11 +318,11 @@ fn undecodable() -> LinkGraph {
     let table = file.table(&[(0, POINTER64, 0, 0), (8, POINTER64, 9, 0)]);
     let (names, name) = file.names(&["odd"]);
     let input = file.input("bad.toy", names.clone(), names, 1, source);
-    let inputs = graph.add_inputs(vec![input]);
+    let inputs = graph.add_inputs(&Workers::new(1), vec![input]);
     let mut parts = graph.symbol_parts(inputs);
     assert!(parts[0].set(0, name[0], SymbolBase::External, 0, GLOBAL));
     drop(parts);
-    let mut parts = graph.block_parts(inputs, &[1]);
+    let mut parts = graph.block_parts(&Workers::new(1), inputs, &[1]);
     let block = read(name[0], NewSection::new(Prot::RW), Some(content), 16, table);
     assert_eq!(parts[0].push(&block), Some(0));
     graph

@@ -6,6 +6,7 @@ use crate::block::BlockFlags;
 use crate::edge::EdgeKind;
 use crate::graph::LinkGraph;
 use crate::index::id::{Id, IdRange};
+use crate::index::workers::Workers;
 use crate::input::{InputName, NewInput};
 use crate::symbol::{SymbolFlags, SymbolKind};
 use crate::testing::{DELTA32, b, c, graph, s, sym};
@@ -33,14 +34,17 @@ fn sound() -> LinkGraph {
         associate b1 b2
         "#,
     );
-    let inputs = graph.add_inputs(vec![NewInput {
-        name: InputName::file("in.toy"),
-        bytes: Bytes::from_static(b"\0x\0\0content."),
-        symbol_names: 0..3,
-        section_names: 0..3,
-        source: None,
-        n_symbols: 1,
-    }]);
+    let inputs = graph.add_inputs(
+        &Workers::new(1),
+        vec![NewInput {
+            name: InputName::file("in.toy"),
+            bytes: Bytes::from_static(b"\0x\0\0content."),
+            symbol_names: 0..3,
+            section_names: 0..3,
+            source: None,
+            n_symbols: 1,
+        }],
+    );
     let mut parts = graph.symbol_parts(inputs);
     let base = crate::SymbolBase::Section {
         section: 0,
@@ -48,7 +52,7 @@ fn sound() -> LinkGraph {
     };
     assert!(parts[0].set(0, 1, base, 2, SymbolFlags::empty()));
     drop(parts);
-    let mut parts = graph.block_parts(inputs, &[1]);
+    let mut parts = graph.block_parts(&Workers::new(1), inputs, &[1]);
     let block = ReadBlock {
         name: 1,
         section: NewSection::new(Prot::R),

@@ -2,6 +2,7 @@
 //! contents in the input's bytes, one block a section, groups that do not prevail left out.
 
 use bytes::Bytes;
+use clinch_graph::Workers;
 use clinch_graph::index::int::{u32_of, u64_of, usize_of};
 use clinch_graph::{
     Addressable, BlockId, Comdat, ComdatId, Edge, Id, IdRange, IdSet, InputId, InputName,
@@ -92,7 +93,7 @@ fn rebuild(old: &LinkGraph, starts: &[Start]) -> Result<LinkGraph, String> {
         });
         files.push(file);
     }
-    let inputs = graph.add_inputs(new_inputs);
+    let inputs = graph.add_inputs(&Workers::new(1), new_inputs);
 
     let mut parts = graph.symbol_parts(inputs);
     for ((part, file), &(from, to)) in parts.iter_mut().zip(&files).zip(&ranges) {
@@ -124,7 +125,7 @@ fn rebuild(old: &LinkGraph, starts: &[Start]) -> Result<LinkGraph, String> {
         .collect();
     let lens: Vec<usize> = kept.iter().map(Vec::len).collect();
     let mut new_blocks: Vec<Option<BlockId>> = vec![None; blocks.len()];
-    let mut parts = graph.block_parts(inputs, &lens);
+    let mut parts = graph.block_parts(&Workers::new(1), inputs, &lens);
     for (number, part) in parts.iter_mut().enumerate() {
         let from = ranges[number].0;
         for &section in &kept[number] {
@@ -217,7 +218,8 @@ fn comdats(old: &LinkGraph, graph: &mut LinkGraph, inputs: IdRange<InputId>) -> 
 
 fn choose(graph: &LinkGraph, inputs: IdRange<InputId>) -> IdSet<ComdatId> {
     let mut names = Names::new();
-    names.add_inputs(graph, &clinch_graph::Workers::new(1), inputs);
+    let hashes = clinch_link::names::short_hashes(graph, inputs);
+    names.add_inputs(graph, &Workers::new(1), inputs, hashes);
     resolve::choose_comdats(graph, &names, |_| true)
 }
 

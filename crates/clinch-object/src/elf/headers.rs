@@ -1,5 +1,5 @@
-//! What one object's headers say: which tables there are, where symbols, names and groups lie.
-//! Everything is checked to lie in the file before anything is read through it.
+//! Where one object's symbols and names lie, to begin with. Everything is checked to lie in the
+//! file before anything is read through it.
 
 #![deny(
     clippy::indexing_slicing,
@@ -8,7 +8,7 @@
     clippy::panic
 )]
 
-use super::raw::{ET_REL, Format, Header, SectionHeader, Sections, name_at, sht, slice};
+use super::raw::{ET_REL, Format, Header, SectionHeader, Sections, name_at, sht};
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::Endian;
 use clinch_graph::index::int::{u32_of, u64_of, usize_of};
@@ -25,20 +25,9 @@ pub struct ElfObject {
     pub(super) header: Header,
     pub(super) symbols: Range<usize>,
     pub(super) strings: Range<usize>,
-    pub(super) extended_sections: Option<Range<usize>>,
     pub(super) names: Range<usize>,
-    /// Section numbers of the groups.
-    pub(super) groups: Vec<u32>,
-}
-
-/// A section group as the file says it.
-#[derive(Debug)]
-pub(super) struct Group {
-    pub(super) section: u32,
-    pub(super) signature: u32,
-    pub(super) is_comdat: bool,
-    /// Where the members' section numbers are.
-    pub(super) members: Range<usize>,
+    /// Number of the symbol table's header.
+    pub(super) symtab: Option<u32>,
 }
 
 /// A failure, with the number of the section it is about.
@@ -93,9 +82,8 @@ impl ElfObject {
             header,
             symbols: 0..0,
             strings: 0..0,
-            extended_sections: None,
             names: 0..0,
-            groups: Vec::new(),
+            symtab: None,
         };
         let sections = header.sections(bytes);
         if header.n_sections > 0 {
@@ -104,57 +92,19 @@ impl ElfObject {
                 object.names = string_table(bytes, &names, header.names)?;
             }
         }
-        let (mut symtab, mut numbers) = (None, Vec::new());
-        for (index, section) in sections.iter() {
-            match section.kind {
-                sht::SYMTAB if symtab.is_some() => {
-                    let kind = ReadErrorKind::Several("symbol table");
-                    let error = ReadError::new(sections.header_offset(index), kind);
-                    return Err(Failure {
-                        section: Some(u32_of(index)),
-                        error,
-                    });
-                }
-                sht::SYMTAB => {
-                    object
-                        .take_symbols(bytes, &sections, &section)
-                        .map_err(|error| Failure {
-                            section: Some(u32_of(index)),
-                            error,
-                        })?;
-                    symtab = Some(index);
-                }
-                sht::SYMTAB_SHNDX => numbers.push((index, section)),
-                sht::GROUP => object.groups.push(u32_of(index)),
-                _ => {}
-            }
-        }
-        // These refer to the symbol table, which may stand behind them.
-        for &index in &object.groups {
-            let section = sections.need("section group", u64::from(index))?;
+        // It stands near the end, and all of a large object's headers are looked at only once.
+        let symtab = (0..sections.len())
+            .rev()
+            .filter_map(|index| Some((u32_of(index), sections.get(index)?)))
+            .find(|(_, section)| section.kind == sht::SYMTAB);
+        if let Some((index, symtab)) = symtab {
             object
-                .group(bytes, usize_of(index), &section)
+                .take_symbols(bytes, &sections, &symtab)
                 .map_err(|error| Failure {
                     section: Some(index),
                     error,
                 })?;
-        }
-        for (index, section) in numbers {
-            let at = |error| Failure {
-                section: Some(u32_of(index)),
-                error,
-            };
-            if symtab != Some(usize_of(section.link)) {
-                continue;
-            }
-            if object.extended_sections.is_some() {
-                let kind = ReadErrorKind::Several("table of section numbers");
-                return Err(at(ReadError::new(sections.header_offset(index), kind)));
-            }
-            let range = section
-                .data_range(bytes, "table of section numbers")
-                .map_err(at)?;
-            object.extended_sections = Some(range);
+            object.symtab = Some(index);
         }
         Ok(object)
     }
@@ -176,6 +126,11 @@ impl ElfObject {
             .get(usize_of(section))
             .and_then(|header| name_at(bytes.get(self.names.clone())?, header.name))
             .unwrap_or(&[])
+    }
+
+    /// The object's table of symbols.
+    pub(super) fn symbol_table<'d>(&self, bytes: &'d [u8]) -> &'d [u8] {
+        bytes.get(self.symbols.clone()).unwrap_or(&[])
     }
 
     fn take_symbols(
@@ -222,70 +177,6 @@ impl ElfObject {
         let strings = sections.need("symbol table", link)?;
         self.strings = string_table(bytes, &strings, link)?;
         Ok(())
-    }
-
-    fn group(
-        &self,
-        bytes: &[u8],
-        index: usize,
-        section: &SectionHeader,
-    ) -> Result<Group, ReadError> {
-        const GRP_COMDAT: u32 = 1;
-        let range = section.data_range(bytes, "section group")?;
-        let data = slice(bytes, "section group", section.offset, section.size)?;
-        if data.len() < 4 || data.len() % 4 != 0 {
-            let size = section.size;
-            let kind = ReadErrorKind::UnevenTable {
-                what: "section group",
-                size,
-                entry: 4,
-            };
-            return Err(ReadError::new(section.offset, kind));
-        }
-        if usize_of(section.info) >= self.n_symbols() {
-            let kind = ReadErrorKind::NoSymbol {
-                what: "section group",
-                index: u64::from(section.info),
-                count: u64_of(self.n_symbols()),
-            };
-            return Err(ReadError::new(section.offset, kind));
-        }
-        let flags = self.format().u32(data, 0).unwrap_or(0);
-        Ok(Group {
-            section: u32_of(index),
-            signature: section.info,
-            is_comdat: flags & GRP_COMDAT != 0,
-            members: range.start + 4..range.end,
-        })
-    }
-
-    /// The groups, in the order of their sections.
-    pub(super) fn groups<'d>(&self, bytes: &'d [u8]) -> impl Iterator<Item = Group> + use<'_, 'd> {
-        let sections = self.header.sections(bytes);
-        self.groups.iter().filter_map(move |&index| {
-            let section = sections.get(usize_of(index))?;
-            // Was read before, so it can be read again.
-            self.group(bytes, usize_of(index), &section).ok()
-        })
-    }
-
-    /// The section numbers of a group's members.
-    pub(super) fn members<'d>(
-        &self,
-        bytes: &'d [u8],
-        group: &Group,
-    ) -> impl Iterator<Item = u32> + use<'d> {
-        let format = self.format();
-        let members = bytes.get(group.members.clone()).unwrap_or(&[]);
-        members
-            .chunks_exact(4)
-            .filter_map(move |raw| format.u32(raw, 0))
-    }
-
-    /// A section number that did not fit a symbol's own field.
-    pub(super) fn extended_section(&self, bytes: &[u8], symbol: usize) -> Option<u32> {
-        let table = bytes.get(self.extended_sections.clone()?)?;
-        self.format().u32(table, symbol.checked_mul(4)?)
     }
 }
 

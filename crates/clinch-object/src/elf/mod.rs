@@ -6,6 +6,7 @@ pub mod note;
 pub mod object;
 pub mod raw;
 mod relocation;
+mod scan;
 mod section;
 pub mod shared;
 mod symbol;

@@ -14,18 +14,21 @@
 
 use super::headers::{Failure, architecture, name_of_section};
 use super::raw::Header;
-use super::{section, symbol};
+use super::scan::Scan;
+use super::section;
+use super::symbol::{self, Signatures};
 use crate::error::{InputError, ReadError, ReadErrorKind};
 use bytes::Bytes;
 use clinch_graph::index::int::usize_of;
 use clinch_graph::{
-    Comdat, ComdatId, Endian, Id, IdRange, InputId, InputName, LinkGraph, NewInput, Selection,
-    SymbolFlags, SymbolId, Workers,
+    Comdat, ComdatId, Endian, IdRange, InputId, InputName, LinkGraph, NewInput, Selection,
+    SymbolPart, Workers,
 };
 use clinch_target::{Arch, elf_arch};
 use std::sync::Arc;
 
 pub use super::headers::ElfObject;
+pub use super::scan::SectionList;
 
 /// What to read of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +44,19 @@ pub struct AddedObjects {
     /// The inputs, in the order given.
     pub inputs: IdRange<InputId>,
     /// The objects, in the same order.
-    pub objects: Vec<Arc<ElfObject>>,
+    pub objects: Vec<AddedObject>,
+    /// Per symbol of the inputs the [`short_hash`](clinch_graph::index::map::short_hash) of its
+    /// name; 0 for those without part in resolution by name.
+    pub hashes: Vec<u32>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct AddedObject {
+    /// What its headers say.
+    pub object: Arc<ElfObject>,
+    /// Its sections that can take part.
+    pub sections: SectionList,
 }
 
 /// Reads headers and symbols of relocatable objects into the graph, in parallel, in the order
@@ -53,8 +68,9 @@ pub fn add_objects(
     graph: &mut LinkGraph,
     workers: &Workers,
     inputs: Vec<(InputName, Bytes)>,
+    options: ReadOptions,
 ) -> Result<AddedObjects, Vec<InputError>> {
-    add_objects_with(graph, workers, inputs, elf_arch)
+    add_objects_with(graph, workers, inputs, options, elf_arch)
 }
 
 /// The same, with the architecture of an `e_machine`, a class (whether it is 64-bit) and an order
@@ -66,9 +82,10 @@ pub fn add_objects_with(
     graph: &mut LinkGraph,
     workers: &Workers,
     inputs: Vec<(InputName, Bytes)>,
+    options: ReadOptions,
     find_arch: impl Fn(u16, bool, Endian) -> Option<&'static Arch> + Sync,
 ) -> Result<AddedObjects, Vec<InputError>> {
-    // Headers: what tables there are and how much room symbols need.
+    // Headers: where symbols are and how much room they need.
     let want = graph.target();
     let cost = inputs.iter().map(|(_, bytes)| bytes.len() / 8).sum();
     let parsed = workers.map(cost, inputs, |(name, bytes)| {
@@ -116,74 +133,75 @@ pub fn add_objects_with(
         return Err(errors);
     }
 
-    // Symbols: each input fills its own part.
-    let inputs = graph.add_inputs(new);
-    let parts: Vec<_> = graph
-        .symbol_parts(inputs)
-        .into_iter()
-        .zip(&objects)
-        .collect();
-    let filled = workers.map(cost, parts, |(mut part, object)| {
-        symbol::fill(object, &mut part).map(|()| part.into_rest())
+    // Symbols, groups, what sections there are: each input fills its own part.
+    let inputs = graph.add_inputs(workers, new);
+    let parts = graph.symbol_parts(inputs);
+    let mut hashes = vec![0; parts.iter().map(SymbolPart::len).sum()];
+    let mut rest = hashes.as_mut_slice();
+    let mut work = Vec::with_capacity(parts.len());
+    for (part, object) in parts.into_iter().zip(&objects) {
+        let (hashes, behind) = rest.split_at_mut(part.len());
+        rest = behind;
+        work.push((part, hashes, object));
+    }
+    let filled = workers.map(cost, work, |(mut part, hashes, object)| {
+        let scan = Scan::of(object, part.bytes, options)?;
+        symbol::fill(object, &scan, &mut part, hashes)?;
+        let signatures = symbol::signatures(object, &scan, part.bytes);
+        Ok((part.into_rest(), signatures, scan.list))
     });
-    let (mut rests, mut failures) = (Vec::with_capacity(filled.len()), Vec::new());
-    for (input, result) in inputs.iter().zip(filled) {
+    let (mut rests, mut groups) = (Vec::with_capacity(filled.len()), Vec::new());
+    let (mut lists, mut failures) = (Vec::with_capacity(filled.len()), Vec::new());
+    for ((input, result), object) in inputs.iter().zip(filled).zip(&objects) {
         match result {
-            Ok(rest) => rests.push(rest),
-            Err(failure) => failures.push((input, failure)),
+            Ok((rest, signatures, list)) => {
+                rests.push(rest);
+                groups.push((input, signatures));
+                lists.push(list);
+            }
+            Err(failure) => failures.push((object, input, failure)),
         }
     }
     if !failures.is_empty() {
-        return Err(wrap(graph, &objects, inputs, failures));
+        let wrap = |(object, input, failure): (&Arc<_>, _, _)| wrap(graph, object, input, failure);
+        return Err(failures.into_iter().map(wrap).collect());
     }
     graph.finish_symbols(rests);
-
-    // Groups: few bytes each, so one after the other.
-    for (input, object) in inputs.iter().zip(&objects) {
-        let source = graph.input(input);
-        let first = source.symbols();
-        let (mut comdats, mut nameless) = (Vec::with_capacity(object.groups.len()), Vec::new());
-        for group in object.groups(source.bytes()) {
-            let Some(signature) = first.get(usize_of(group.signature)) else {
-                continue;
-            };
-            let selection = if group.is_comdat {
-                Selection::Any
-            } else {
-                Selection::All
-            };
-            comdats.push(Comdat {
-                signature,
-                input,
-                selection,
-            });
-            if graph.symbol_flags(signature).contains(SymbolFlags::SECTION) {
-                nameless.extend(signature_name(graph, object, input, signature));
-            }
-        }
-        graph.add_comdats(input, comdats);
-        for (signature, name) in nameless {
-            // The symbol is the input's own and local, so any name will do.
-            let _ = graph.set_symbol_name(signature, &name);
-        }
+    for (input, signatures) in groups {
+        add_groups(graph, input, signatures);
     }
-    Ok(AddedObjects { inputs, objects })
+    let objects = objects.into_iter().zip(lists);
+    let objects = objects.map(|(object, sections)| AddedObject { object, sections });
+    Ok(AddedObjects {
+        inputs,
+        objects: objects.collect(),
+        hashes,
+    })
 }
 
-/// The name that a group has by a section symbol without one: the section's. (What GNU ld and
-/// gold write with `-r` for groups whose signature was a local symbol.)
-fn signature_name(
-    graph: &LinkGraph,
-    object: &ElfObject,
-    input: InputId,
-    signature: SymbolId,
-) -> Option<(SymbolId, Vec<u8>)> {
-    if !graph.symbol_name_in(input, signature).is_empty() {
-        return None;
+fn add_groups(graph: &mut LinkGraph, input: InputId, signatures: Signatures) {
+    let symbols = graph.input(input).symbols();
+    let mut ties = signatures.ties.into_iter().peekable();
+    let comdat = |(place, symbol)| {
+        let is_tie = ties.next_if_eq(&place).is_some();
+        Some(Comdat {
+            signature: symbols.get(usize_of(symbol))?,
+            input,
+            selection: if is_tie {
+                Selection::All
+            } else {
+                Selection::Any
+            },
+        })
+    };
+    let groups = signatures.groups.into_iter().enumerate();
+    graph.add_comdats(input, groups.filter_map(comdat));
+    for (symbol, name) in signatures.names {
+        if let Some(symbol) = symbols.get(usize_of(symbol)) {
+            // The symbol is the input's own and local, so any name will do.
+            let _ = graph.set_symbol_name(symbol, &name);
+        }
     }
-    let section = graph.pending_section(signature)?;
-    let name = object.section_name(graph.input(input).bytes(), section);
-    (!name.is_empty()).then(|| (signature, name.to_vec()))
 }
 
 /// Reads the sections of objects that [`add_objects`] added and for which `takes_part` says yes,
@@ -196,8 +214,7 @@ pub fn add_blocks(
     graph: &mut LinkGraph,
     workers: &Workers,
     inputs: IdRange<InputId>,
-    objects: &[Arc<ElfObject>],
-    options: ReadOptions,
+    objects: Vec<AddedObject>,
     takes_part: impl Fn(InputId) -> bool + Sync,
     keep: impl Fn(ComdatId) -> bool + Sync,
 ) -> Result<(), Vec<InputError>> {
@@ -208,43 +225,34 @@ pub fn add_blocks(
 
     // Which sections stay: how many blocks each input has.
     let work: Vec<_> = inputs.iter().zip(objects).collect();
-    let chosen = workers.map(cost, work, |(id, object)| {
-        let input = graph.input(id);
-        if !takes_part(id) {
-            return Ok(Vec::new());
+    let kept = workers.map(cost, work, |(id, mut added)| {
+        if takes_part(id) {
+            section::choose(&mut added.sections, graph.input(id).comdats(), &keep);
+        } else {
+            added.sections = SectionList::default();
         }
-        section::choose(object, input.bytes(), input.comdats(), options, &keep)
+        added
     });
-    let (mut kept, mut errors) = (Vec::with_capacity(chosen.len()), Vec::new());
-    for (input, result) in inputs.iter().zip(chosen) {
-        match result {
-            Ok(sections) => kept.push(sections),
-            Err(failure) => errors.push((input, failure)),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(wrap(graph, objects, inputs, errors));
-    }
 
     // Sections and blocks: each input fills its own part.
-    let counts: Vec<usize> = kept.iter().map(Vec::len).collect();
-    let parts: Vec<_> = graph
-        .block_parts(inputs, &counts)
-        .into_iter()
-        .zip(objects.iter().zip(&kept))
-        .collect();
-    let filled = workers.map(cost, parts, |(mut part, (object, kept))| {
-        section::fill(object, &mut part, kept)
+    let counts = kept.iter().map(|added| added.sections.sections.len());
+    let counts: Vec<usize> = counts.collect();
+    let comdats: Vec<_> = inputs.iter().map(|id| graph.input(id).comdats()).collect();
+    let parts = graph.block_parts(workers, inputs, &counts);
+    let work = parts.into_iter().zip(comdats).zip(kept).collect();
+    let filled = workers.map(cost, work, |((mut part, comdats), added)| {
+        let AddedObject { object, sections } = added;
+        section::fill(&object, &mut part, comdats, &sections).map_err(|failure| (object, failure))
     });
-    let mut rests = Vec::new();
+    let (mut rests, mut errors) = (Vec::new(), Vec::new());
     for (input, result) in inputs.iter().zip(filled) {
         match result {
             Ok(rest) => rests.push(rest),
-            Err(failure) => errors.push((input, failure)),
+            Err((object, failure)) => errors.push(wrap(graph, &object, input, failure)),
         }
     }
     if !errors.is_empty() {
-        return Err(wrap(graph, objects, inputs, errors));
+        return Err(errors);
     }
     for rest in rests {
         rest.finish(graph);
@@ -290,41 +298,23 @@ pub fn read_object_with(
             source: ReadError::new(0, ReadErrorKind::NotElf("no reason given")),
         })
     };
-    let added =
-        add_objects_with(&mut graph, &workers, vec![(name, bytes)], find_arch).map_err(first)?;
     let options = ReadOptions { metadata: true };
-    add_blocks(
-        &mut graph,
-        &workers,
-        added.inputs,
-        &added.objects,
-        options,
-        |_| true,
-        |_| true,
-    )
-    .map_err(first)?;
+    let inputs = vec![(name, bytes)];
+    let added =
+        add_objects_with(&mut graph, &workers, inputs, options, find_arch).map_err(first)?;
+    let (inputs, objects) = (added.inputs, added.objects);
+    add_blocks(&mut graph, &workers, inputs, objects, |_| true, |_| true).map_err(first)?;
     Ok(graph)
 }
 
-fn wrap(
-    graph: &LinkGraph,
-    objects: &[Arc<ElfObject>],
-    inputs: IdRange<InputId>,
-    failures: Vec<(InputId, Failure)>,
-) -> Vec<InputError> {
-    failures
-        .into_iter()
-        .map(|(id, failure)| {
-            let input = graph.input(id);
-            let object = objects.get(id.index() - inputs.start());
-            let section = failure.section.zip(object).map(|(section, object)| {
-                String::from_utf8_lossy(object.section_name(input.bytes(), section)).into_owned()
-            });
-            InputError {
-                input: input.name.clone(),
-                section,
-                source: failure.error,
-            }
-        })
-        .collect()
+fn wrap(graph: &LinkGraph, object: &ElfObject, id: InputId, failure: Failure) -> InputError {
+    let input = graph.input(id);
+    let section = failure.section.map(|section| {
+        String::from_utf8_lossy(object.section_name(input.bytes(), section)).into_owned()
+    });
+    InputError {
+        input: input.name.clone(),
+        section,
+        source: failure.error,
+    }
 }

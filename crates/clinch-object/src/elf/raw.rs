@@ -313,7 +313,8 @@ impl Header {
             )
         })?;
         range(bytes, "section header table", self.section_headers, size)?;
-        if self.n_sections > u64::from(u32::MAX) {
+        // Half of what numbers of four bytes could count: the reader has a use for the other half.
+        if self.n_sections >= 1 << 31 {
             let kind = ReadErrorKind::TooLarge("section header table");
             return Err(ReadError::new(self.section_headers, kind));
         }

@@ -22,8 +22,6 @@ struct Record {
     kind: u32,
     /// `None` where the addend stands at the place.
     addend: Option<i64>,
-    /// File offset of the record.
-    at: u64,
 }
 
 impl EdgeSource for ElfObject {
@@ -94,14 +92,16 @@ impl ElfObject {
         let (records, rest) = table.as_chunks::<N>();
         out.reserve(records.len());
         for (index, raw) in records.iter().enumerate() {
-            let at = header.offset + u64_of(index * N);
-            let Some(record) = read(format, raw) else {
-                return Err(EdgeError {
-                    offset: at,
-                    kind: EdgeErrorKind::Truncated,
-                });
-            };
-            out.push(self.edge(request, Record { at, ..record })?);
+            let edge = read(format, raw)
+                .ok_or(EdgeErrorKind::Truncated)
+                .and_then(|record| self.edge(request, &record));
+            match edge {
+                Ok(edge) => out.push(edge),
+                Err(kind) => {
+                    let offset = header.offset + u64_of(index * N);
+                    return Err(EdgeError { offset, kind });
+                }
+            }
         }
         if rest.is_empty() {
             Ok(())
@@ -168,34 +168,43 @@ impl ElfObject {
                 symbol,
                 kind,
                 addend: has_addend.then_some(addend),
-                at: offset + u64_of(start),
             };
-            out.push(self.edge(request, record)?);
+            let edge = self.edge(request, &record);
+            out.push(edge.map_err(|kind| EdgeError {
+                offset: offset + u64_of(start),
+                kind,
+            })?);
         }
         Ok(())
     }
 
-    #[inline]
-    fn edge(&self, request: &EdgeRequest<'_>, record: Record) -> Result<Edge, EdgeError> {
-        let fail = |kind| EdgeError {
-            offset: record.at,
-            kind,
-        };
-        if record.symbol >= request.n_symbols {
-            return Err(fail(EdgeErrorKind::NoSymbol(record.symbol)));
-        }
-        let (kind, bias) = match (self.elf.relocation)(record.kind) {
-            ElfRelocation::Edge { kind, bias } => (kind, bias),
-            ElfRelocation::KeepAlive => (EdgeKind::KEEP_ALIVE, 0),
+    /// What a relocation means that is not an edge's; apart from the others, since one branch is
+    /// less than a choice among many.
+    #[cold]
+    fn rare(&self, meaning: ElfRelocation, number: u32) -> Result<EdgeKind, EdgeErrorKind> {
+        match meaning {
+            ElfRelocation::Edge { kind, .. } => Ok(kind),
+            ElfRelocation::KeepAlive => Ok(EdgeKind::KEEP_ALIVE),
             ElfRelocation::Dynamic => {
-                let name = (self.elf.relocation_name)(record.kind).unwrap_or("");
-                return Err(fail(EdgeErrorKind::NotForObjects(record.kind, name)));
+                let name = (self.elf.relocation_name)(number).unwrap_or("");
+                Err(EdgeErrorKind::NotForObjects(number, name))
             }
-            ElfRelocation::Unknown => return Err(fail(EdgeErrorKind::UnknownType(record.kind))),
+            ElfRelocation::Unknown => Err(EdgeErrorKind::UnknownType(number)),
+        }
+    }
+
+    #[inline]
+    fn edge(&self, request: &EdgeRequest<'_>, record: &Record) -> Result<Edge, EdgeErrorKind> {
+        if record.symbol >= request.n_symbols {
+            return Err(EdgeErrorKind::NoSymbol(record.symbol));
+        }
+        let (kind, bias) = match self.elf.relocation(record.kind) {
+            ElfRelocation::Edge { kind, bias } => (kind, bias),
+            other => (self.rare(other, record.kind)?, 0),
         };
-        let outside = || {
-            let (place, size) = (record.place, request.size);
-            fail(EdgeErrorKind::OutsideBlock { place, size })
+        let outside = || EdgeErrorKind::OutsideBlock {
+            place: record.place,
+            size: request.size,
         };
         let offset = if kind == EdgeKind::KEEP_ALIVE {
             // Keeping something alive has no place, and records for it may have any offset.
@@ -213,7 +222,7 @@ impl ElfObject {
             (self.elf.implicit_addend)(kind, at)
         });
         let target = SymbolId::from_raw(request.first_symbol.wrapping_add(record.symbol))
-            .ok_or_else(|| fail(EdgeErrorKind::NoSymbol(record.symbol)))?;
+            .ok_or(EdgeErrorKind::NoSymbol(record.symbol))?;
         Ok(Edge {
             offset,
             kind,
@@ -230,7 +239,6 @@ fn rela64(format: Format, raw: &[u8; 24]) -> Option<Record> {
         symbol: low_u32(info >> 32),
         kind: low_u32(info),
         addend: Some(signed(format.u64(raw, 16)?)),
-        at: 0,
     })
 }
 
@@ -241,7 +249,6 @@ fn rela32(format: Format, raw: &[u8; 12]) -> Option<Record> {
         symbol: info >> 8,
         kind: info & 0xff,
         addend: Some(i64::from(format.u32(raw, 8)?.cast_signed())),
-        at: 0,
     })
 }
 
@@ -252,7 +259,6 @@ fn rel64(format: Format, raw: &[u8; 16]) -> Option<Record> {
         symbol: low_u32(info >> 32),
         kind: low_u32(info),
         addend: None,
-        at: 0,
     })
 }
 
@@ -263,7 +269,6 @@ fn rel32(format: Format, raw: &[u8; 8]) -> Option<Record> {
         symbol: info >> 8,
         kind: info & 0xff,
         addend: None,
-        at: 0,
     })
 }
 

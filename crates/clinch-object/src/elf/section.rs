@@ -8,26 +8,17 @@
 )]
 
 use super::headers::{ElfObject, Failure, align_log2, check_name};
-use super::object::ReadOptions;
 use super::raw::{SectionHeader, shf, sht};
+use super::scan::{ListedSection, NONE, SectionList};
+use super::symbol::read_ahead;
 use crate::compressed;
 use crate::error::{ReadError, ReadErrorKind};
-use bytes::Bytes;
 use clinch_graph::index::int::{low_u32, u32_of, u64_of, usize_of};
+use clinch_graph::index::map::Set;
 use clinch_graph::{
     BlockId, BlockPart, ComdatId, IdRange, Lifetime, LinkGraph, NewSection, Prot, ReadBlock,
     SectionFlags, SectionKind,
 };
-
-/// A section that takes part.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    /// Number of its header.
-    header: u32,
-    /// Number of the header of its relocation records, 0 for none.
-    table: u32,
-    comdat: Option<ComdatId>,
-}
 
 /// What is left to do when a part is filled, since it touches more than the part.
 #[derive(Debug, Default)]
@@ -51,212 +42,57 @@ impl BlockRest {
     }
 }
 
-const NONE: u32 = u32::MAX;
-
-/// Chooses the sections that take part: all but tables the reader itself uses up, metadata that
-/// is not wanted, and members of groups that do not stay.
+/// Leaves the sections that take part: not the members of groups that do not stay, nor what is
+/// ordered by one.
 pub(super) fn choose(
-    object: &ElfObject,
-    bytes: &Bytes,
+    list: &mut SectionList,
     comdats: IdRange<ComdatId>,
-    options: ReadOptions,
-    keep: &impl Fn(ComdatId) -> bool,
-) -> Result<Vec<Kept>, Failure> {
-    let sections = object.header.sections(bytes);
-    let n_sections = sections.len();
-    let mut group_of = vec![
-        NONE;
-        if object.groups.is_empty() {
-            0
-        } else {
-            n_sections
-        }
-    ];
-    for (number, group) in object.groups(bytes).enumerate() {
-        for member in object.members(bytes, &group) {
-            if member == 0 {
-                let kind = ReadErrorKind::GroupMember(0);
-                let error = ReadError::new(u64_of(group.members.start), kind);
-                return Err(Failure {
-                    section: Some(group.section),
-                    error,
-                });
-            }
-            let slot = group_of.get_mut(usize_of(member)).ok_or_else(|| {
-                let kind = ReadErrorKind::NoSection {
-                    what: "section group",
-                    index: u64::from(member),
-                    count: u64_of(n_sections),
-                };
-                Failure {
-                    section: Some(group.section),
-                    error: ReadError::new(u64_of(group.members.start), kind),
-                }
-            })?;
-            if *slot != NONE {
-                let kind = ReadErrorKind::TwoGroups(u64::from(member));
-                let error = ReadError::new(u64_of(group.members.start), kind);
-                return Err(Failure {
-                    section: Some(member),
-                    error,
-                });
-            }
-            *slot = u32_of(number);
-        }
+    keep: impl Fn(ComdatId) -> bool,
+) {
+    let stays = |group| comdats.get(usize_of(group)).is_none_or(&keep);
+    list.sections.retain(|section| stays(section.group));
+    let goes = list.ordered.iter().filter(|ordered| !stays(ordered.group));
+    let goes: Set<u32> = goes.map(|ordered| ordered.section).collect();
+    if !goes.is_empty() {
+        let goes = |section: &ListedSection| goes.contains(&section.header());
+        list.sections.retain(|section| !goes(section));
     }
-
-    let table_of = relocation_tables(object, bytes)?;
-    let comdat_of = |section: usize| match group_of.get(section) {
-        Some(&group) if group != NONE => comdats.get(usize_of(group)),
-        _ => None,
-    };
-    let mut kept = Vec::new();
-    for (index, section) in sections.iter() {
-        let used_up = match section.kind {
-            sht::NULL
-            | sht::REL
-            | sht::RELA
-            | sht::CREL
-            | sht::GROUP
-            | sht::SYMTAB_SHNDX
-            | sht::SYMTAB => true,
-            sht::STRTAB => section.flags & shf::ALLOC == 0,
-            _ => false,
-        };
-        if used_up || (section.flags & shf::ALLOC == 0 && !options.metadata) {
-            continue;
-        }
-        let comdat = comdat_of(index);
-        // What is ordered by a section says something about it and goes with it.
-        let parent = usize_of(if section.flags & shf::LINK_ORDER != 0 {
-            section.link
-        } else {
-            0
-        });
-        if comdat.is_none_or(keep) && (parent == 0 || comdat_of(parent).is_none_or(keep)) {
-            let table = table_of.get(index).copied().unwrap_or(0);
-            kept.push(Kept {
-                header: u32_of(index),
-                table,
-                comdat,
-            });
-        }
-    }
-    // Thousands of these are alive at once.
-    kept.shrink_to_fit();
-    Ok(kept)
-}
-
-/// The number of the relocation table of each section, 0 for none.
-fn relocation_tables(object: &ElfObject, bytes: &[u8]) -> Result<Vec<u32>, Failure> {
-    let sections = object.header.sections(bytes);
-    let mut table_of = vec![0_u32; sections.len()];
-    let mut unused = u64_of(bytes.len());
-    for (index, section) in sections.iter() {
-        if !matches!(section.kind, sht::REL | sht::RELA | sht::CREL) {
-            continue;
-        }
-        let at = sections.header_offset(index);
-        let fail = |kind| Failure {
-            section: Some(u32_of(index)),
-            error: ReadError::new(at, kind),
-        };
-        check_table(object, bytes, &section, at).map_err(|error| Failure {
-            section: Some(u32_of(index)),
-            error,
-        })?;
-        // Else a small file could hold a table for each section, each as long as the file.
-        unused = unused
-            .checked_sub(section.size)
-            .ok_or_else(|| fail(ReadErrorKind::Overlap("relocation tables")))?;
-        let slot = table_of.get_mut(usize_of(section.info)).ok_or_else(|| {
-            fail(ReadErrorKind::NoSection {
-                what: "relocation section",
-                index: u64::from(section.info),
-                count: u64_of(sections.len()),
-            })
-        })?;
-        if section.info == 0 {
-            let what = "what a relocation section is for";
-            let found = sht::NULL;
-            return Err(fail(ReadErrorKind::SectionType {
-                what,
-                index: 0,
-                found,
-            }));
-        }
-        // A compact table has a head at least.
-        if section.size == 0 && section.kind != sht::CREL {
-            continue;
-        }
-        if *slot != 0 {
-            return Err(fail(ReadErrorKind::Several(
-                "relocation section for one section",
-            )));
-        }
-        *slot = u32_of(index);
-    }
-    Ok(table_of)
-}
-
-fn check_table(
-    object: &ElfObject,
-    bytes: &[u8],
-    section: &SectionHeader,
-    at: u64,
-) -> Result<(), ReadError> {
-    section.data_range(bytes, "relocation table")?;
-    let words = u64_of(object.format().word_size());
-    let want = match section.kind {
-        sht::RELA => words * 3,
-        sht::REL => words * 2,
-        _ => return Ok(()),
-    };
-    if section.entry_size != want && section.size != 0 {
-        let found = section.entry_size;
-        let kind = ReadErrorKind::EntrySize {
-            what: "relocation table",
-            found,
-            want,
-        };
-        return Err(ReadError::new(at, kind));
-    }
-    Ok(())
 }
 
 /// Fills an object's part of the section and block columns with the chosen sections.
 pub(super) fn fill(
     object: &ElfObject,
     part: &mut BlockPart<'_>,
-    kept: &[Kept],
+    comdats: IdRange<ComdatId>,
+    list: &SectionList,
 ) -> Result<BlockRest, Failure> {
     let bytes = part.bytes;
     let sections = object.header.sections(bytes);
+    read_ahead(bytes.get(object.names.clone()).unwrap_or(&[]));
     let mut number_of = vec![NONE; sections.len()];
     let mut rest = BlockRest::default();
     let mut unused = bytes.len();
-    for (number, kept) in kept.iter().enumerate() {
+    for (number, listed) in list.sections.iter().enumerate() {
+        let index = listed.header();
         let fail = |error| Failure {
-            section: Some(kept.header),
+            section: Some(index),
             error,
         };
-        let header = sections
-            .need("section", u64::from(kept.header))
-            .map_err(fail)?;
-        let at = sections.header_offset(usize_of(kept.header));
+        let header = sections.need("section", u64::from(index)).map_err(fail)?;
+        let at = sections.header_offset(usize_of(index));
         check_name("section", header.name, &object.names, at).map_err(fail)?;
         let data = header.data_range(bytes, "section").map_err(fail)?;
         let name = name_head(bytes, object, header.name);
         let mut block = ReadBlock {
             name: header.name,
             section: NewSection {
-                comdat: kept.comdat,
+                comdat: comdats.get(usize_of(listed.group)),
                 ..describe(object, &header, name)
             },
             content: (header.kind != sht::NOBITS).then_some(header.offset),
             size: header.size,
             align_log2: align_log2(header.align, at).map_err(fail)?,
-            table: kept.table,
+            table: list.table(*listed),
         };
         if header.kind == sht::NOBITS {
             // Nothing can be written where nothing is; debug tools leave such tables behind.
@@ -278,8 +114,7 @@ pub(super) fn fill(
             rest.contents
                 .push((part.block_id(u32_of(number)), content, align));
         }
-        if let (Some(slot), Some(pushed)) =
-            (number_of.get_mut(usize_of(kept.header)), part.push(&block))
+        if let (Some(slot), Some(pushed)) = (number_of.get_mut(usize_of(index)), part.push(&block))
         {
             *slot = pushed;
         }
@@ -290,21 +125,8 @@ pub(super) fn fill(
             .copied()
             .filter(|&number| number != NONE)
     };
-    for kept in kept {
-        let Some(header) = sections.get(usize_of(kept.header)) else {
-            continue;
-        };
-        if header.flags & shf::LINK_ORDER == 0 {
-            continue;
-        }
-        let at = sections.header_offset(usize_of(kept.header));
-        sections
-            .need("SHF_LINK_ORDER", u64::from(header.link))
-            .map_err(|error| Failure {
-                section: Some(kept.header),
-                error: ReadError::new(at, error.kind),
-            })?;
-        if let (Some(parent), Some(child)) = (number(header.link), number(kept.header)) {
+    for ordered in &list.ordered {
+        if let (Some(parent), Some(child)) = (number(ordered.parent), number(ordered.section)) {
             rest.associations
                 .push((part.block_id(parent), part.block_id(child)));
         }

@@ -1,4 +1,4 @@
-//! The symbols of one object.
+//! The symbols of one object, and the symbols its section groups are named by.
 
 #![deny(
     clippy::indexing_slicing,
@@ -9,16 +9,24 @@
 
 use super::headers::{ElfObject, Failure, check_name, entry_offset};
 use super::raw::{RawSymbol, shn, st};
+use super::scan::Scan;
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::index::int::{u64_of, usize_of};
+use clinch_graph::index::map::short_hash;
 use clinch_graph::{Scope, SymbolBase, SymbolFlags, SymbolPart};
 
-/// Fills an object's part of the symbol columns.
-pub(super) fn fill(object: &ElfObject, part: &mut SymbolPart<'_>) -> Result<(), Failure> {
+/// Fills an object's part of the symbol columns, and a column of the global names' short hashes.
+pub(super) fn fill(
+    object: &ElfObject,
+    scan: &Scan,
+    part: &mut SymbolPart<'_>,
+    hashes: &mut [u32],
+) -> Result<(), Failure> {
     let bytes = part.bytes;
     let format = object.format();
-    let table = bytes.get(object.symbols.clone()).unwrap_or(&[]);
+    let table = object.symbol_table(bytes);
     let names = bytes.get(object.strings.clone()).unwrap_or(&[]);
+    read_ahead(names);
     let size = format.symbol_size();
     let large = object.elf.large_common;
     for (index, raw) in table.chunks_exact(size).enumerate() {
@@ -47,12 +55,20 @@ pub(super) fn fill(object: &ElfObject, part: &mut SymbolPart<'_>) -> Result<(), 
             Failure::from(ReadError::new(at, kind))
         };
         let flags = flags(&symbol).ok_or_else(|| bad("unknown binding"))?;
-        if flags.scope() != Scope::Local && !has_name(names, symbol.name) {
-            return Err(bad("a global symbol has no name"));
+        if flags.scope() != Scope::Local {
+            let name = names.get(usize_of(symbol.name)..).unwrap_or(&[]);
+            let len = memchr::memchr(0, name).unwrap_or(name.len());
+            let name = name.get(..len).unwrap_or(&[]);
+            if name.is_empty() {
+                return Err(bad("a global symbol has no name"));
+            }
+            if let Some(hash) = hashes.get_mut(index) {
+                *hash = short_hash(name);
+            }
         }
         let section = match symbol.section {
-            shn::XINDEX => object
-                .extended_section(bytes, index)
+            shn::XINDEX => scan
+                .extended_section(object, bytes, index)
                 .filter(|&section| section != 0)
                 .ok_or_else(|| bad("its section number is missing"))?,
             section => u32::from(section),
@@ -114,39 +130,96 @@ pub(super) fn fill(object: &ElfObject, part: &mut SymbolPart<'_>) -> Result<(), 
     Ok(())
 }
 
-fn has_name(names: &[u8], offset: u32) -> bool {
-    names.get(usize_of(offset)).is_some_and(|&first| first != 0)
+/// Touches bytes in order, since only then does the processor fetch ahead: names are read at
+/// random places, each of which would wait for memory.
+pub(super) fn read_ahead(bytes: &[u8]) {
+    const LINE: usize = 64;
+    let lines = bytes.iter().step_by(LINE);
+    std::hint::black_box(lines.fold(0, |all, &byte| all | byte));
 }
 
+/// What an object's groups are named by.
+#[derive(Debug, Default)]
+pub(super) struct Signatures {
+    /// Per group, in the order of their sections, the number of its symbol.
+    pub(super) groups: Vec<u32>,
+    /// The places among the groups of those that are not COMDAT groups: every copy stays.
+    pub(super) ties: Vec<usize>,
+    /// The names that section symbols without one get: the section's. (What GNU ld and gold write
+    /// with `-r` for groups whose signature was a local symbol.)
+    pub(super) names: Vec<(u32, Vec<u8>)>,
+}
+
+/// The signatures of an object's groups.
+pub(super) fn signatures(object: &ElfObject, scan: &Scan, bytes: &[u8]) -> Signatures {
+    let format = object.format();
+    let size = format.symbol_size();
+    let table = object.symbol_table(bytes);
+    let mut signatures = Signatures::default();
+    signatures.groups.reserve_exact(scan.groups.len());
+    for group in &scan.groups {
+        if !group.is_comdat {
+            signatures.ties.push(signatures.groups.len());
+        }
+        signatures.groups.push(group.signature);
+        let index = usize_of(group.signature);
+        let raw = table.get(index * size..).unwrap_or(&[]);
+        let section = RawSymbol::parse(format, raw)
+            .filter(|symbol| symbol.kind() == st::SECTION && symbol.name == 0)
+            .and_then(|symbol| match symbol.section {
+                shn::XINDEX => scan.extended_section(object, bytes, index),
+                section => Some(u32::from(section)),
+            });
+        let name = section.map_or(&[][..], |section| object.section_name(bytes, section));
+        if !name.is_empty() {
+            signatures.names.push((group.signature, name.to_vec()));
+        }
+    }
+    signatures
+}
+
+/// What each symbol type says. Tables and not matches, since types and bindings alternate so that
+/// no branch can be predicted.
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const OF_TYPE: [SymbolFlags; 16] = {
+    let mut table = [SymbolFlags::empty(); 16];
+    table[st::FUNC as usize] = SymbolFlags::CALLABLE;
+    table[st::GNU_IFUNC as usize] = SymbolFlags::CALLABLE.union(SymbolFlags::IFUNC);
+    table[st::OBJECT as usize] = SymbolFlags::OBJECT;
+    table[st::COMMON as usize] = SymbolFlags::OBJECT;
+    table[st::TLS as usize] = SymbolFlags::TLS.union(SymbolFlags::OBJECT);
+    table[st::SECTION as usize] = SymbolFlags::SECTION;
+    table
+};
+
+/// What each binding says of a global symbol; `None` for the unknown ones.
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
+const OF_BINDING: [Option<SymbolFlags>; 16] = {
+    let mut table = [None; 16];
+    table[st::LOCAL as usize] = Some(SymbolFlags::empty());
+    table[st::GLOBAL as usize] = Some(SymbolFlags::empty());
+    table[st::WEAK as usize] = Some(SymbolFlags::WEAK);
+    table[st::GNU_UNIQUE as usize] = Some(SymbolFlags::WEAK.union(SymbolFlags::UNIQUE));
+    table
+};
+
+/// The scope of each visibility.
+const OF_VISIBILITY: [Scope; 4] = [
+    Scope::Default,
+    Scope::Hidden,
+    Scope::Hidden,
+    Scope::Protected,
+];
+
 fn flags(symbol: &RawSymbol) -> Option<SymbolFlags> {
-    let mut flags = match symbol.kind() {
-        st::FUNC => SymbolFlags::CALLABLE,
-        st::GNU_IFUNC => SymbolFlags::CALLABLE | SymbolFlags::IFUNC,
-        st::OBJECT | st::COMMON => SymbolFlags::OBJECT,
-        st::TLS => SymbolFlags::TLS | SymbolFlags::OBJECT,
-        st::SECTION => SymbolFlags::SECTION,
-        _ => SymbolFlags::empty(),
+    let of_type = OF_TYPE.get(usize::from(symbol.kind()))?;
+    let of_binding = (*OF_BINDING.get(usize::from(symbol.binding()))?)?;
+    let scope = if symbol.binding() == st::LOCAL {
+        Scope::Local
+    } else {
+        *OF_VISIBILITY.get(usize::from(symbol.visibility()))?
     };
-    let global = match symbol.binding() {
-        st::LOCAL => false,
-        st::GLOBAL => true,
-        st::WEAK => {
-            flags |= SymbolFlags::WEAK;
-            true
-        }
-        st::GNU_UNIQUE => {
-            flags |= SymbolFlags::WEAK | SymbolFlags::UNIQUE;
-            true
-        }
-        _ => return None,
-    };
-    let scope = match symbol.visibility() {
-        _ if !global => Scope::Local,
-        st::INTERNAL | st::HIDDEN => Scope::Hidden,
-        st::PROTECTED => Scope::Protected,
-        _ => Scope::Default,
-    };
-    Some(flags.with_scope(scope))
+    Some(of_type.union(of_binding).with_scope(scope))
 }
 
 #[cfg(test)]

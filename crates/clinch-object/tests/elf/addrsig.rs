@@ -54,18 +54,11 @@ fn a_table_is_metadata() {
     let arch = clinch_target::arch_named("x86_64").unwrap();
     let mut graph = LinkGraph::new("t", &arch.graph);
     let (workers, name) = (Workers::new(1), InputName::file("t.o"));
-    let added = add_objects(&mut graph, &workers, vec![(name, object.into())]).unwrap();
     let options = ReadOptions { metadata: false };
-    add_blocks(
-        &mut graph,
-        &workers,
-        added.inputs,
-        &added.objects,
-        options,
-        |_| true,
-        |_| true,
-    )
-    .unwrap();
+    let inputs = vec![(name, object.into())];
+    let added = add_objects(&mut graph, &workers, inputs, options).unwrap();
+    let (inputs, objects) = (added.inputs, added.objects);
+    add_blocks(&mut graph, &workers, inputs, objects, |_| true, |_| true).unwrap();
     assert_eq!(names(&graph), None);
     assert!(graph.find_section(b".llvm_addrsig").is_none());
 }

@@ -73,20 +73,19 @@ fn read_without(object: &[u8], gone: &str) -> LinkGraph {
     let arch = clinch_target::arch_named("x86_64").unwrap();
     let mut graph = LinkGraph::new(FILE, &arch.graph);
     let workers = Workers::new(1);
+    let options = ReadOptions { metadata: true };
     let inputs = vec![(InputName::file(FILE), object.to_vec().into())];
-    let added = add_objects(&mut graph, &workers, inputs).unwrap();
+    let added = add_objects(&mut graph, &workers, inputs, options).unwrap();
     let keep: Vec<bool> = groups(&graph)
         .iter()
         .map(|(name, ..)| name != gone)
         .collect();
     let first = graph.comdats().start();
-    let options = ReadOptions { metadata: true };
     add_blocks(
         &mut graph,
         &workers,
         added.inputs,
-        &added.objects,
-        options,
+        added.objects,
         |_| true,
         |id| keep[clinch_graph::Id::index(id) - first],
     )

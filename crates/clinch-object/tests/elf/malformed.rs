@@ -5,7 +5,9 @@ use crate::support::builder::{Builder, Built, FORMATS, Field, Section, Sym};
 use crate::support::{FILE, refuses, try_read};
 use clinch_graph::Endian;
 use clinch_object::elf::raw::{Format, shf, sht};
-use clinch_object::{ElfObject, ReadErrorKind};
+use clinch_object::{ElfObject, ReadErrorKind, ReadOptions};
+
+const OPTIONS: ReadOptions = ReadOptions { metadata: true };
 
 /// An object with a section and a symbol in it; the section is 1, the symbol too.
 fn small(format: Format) -> Built {
@@ -99,9 +101,14 @@ fn another_architecture_than_the_links() {
     let mut graph = LinkGraph::new(FILE, &arch.graph);
     let inputs = FORMATS.map(|format| (InputName::file(FILE), small(format).bytes.into()));
     let find = crate::support::arch::find;
-    let errors =
-        clinch_object::add_objects_with(&mut graph, &Workers::new(2), inputs.to_vec(), find)
-            .unwrap_err();
+    let errors = clinch_object::add_objects_with(
+        &mut graph,
+        &Workers::new(2),
+        inputs.to_vec(),
+        OPTIONS,
+        find,
+    )
+    .unwrap_err();
     let found: Vec<_> = errors.iter().map(|error| error.source.kind).collect();
     let wrong = |found| ReadErrorKind::WrongArchitecture {
         found,
@@ -589,8 +596,9 @@ fn errors_of_several_objects_come_in_the_order_given() {
         let mut graph = LinkGraph::new(FILE, &arch.graph);
         let workers = Workers::new(n_threads);
         let find = crate::support::arch::find;
-        let errors = clinch_object::add_objects_with(&mut graph, &workers, inputs.clone(), find)
-            .unwrap_err();
+        let errors =
+            clinch_object::add_objects_with(&mut graph, &workers, inputs.clone(), OPTIONS, find)
+                .unwrap_err();
         let names: Vec<String> = errors.iter().map(|error| error.input.to_string()).collect();
         let expected: Vec<String> = (0..40)
             .filter(|n| n % 3 == 1)

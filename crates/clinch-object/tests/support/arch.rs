@@ -88,31 +88,34 @@ const fn arch(name: &'static str, endian: Endian, elf: &'static ElfArch) -> Arch
     }
 }
 
+static RELOCATIONS: [ElfRelocation; 10] = {
+    let mut table = [ElfRelocation::Unknown; 10];
+    table[0] = ElfRelocation::KeepAlive;
+    table[1] = ElfRelocation::Edge {
+        kind: WORD32,
+        bias: 0,
+    };
+    table[2] = ElfRelocation::Edge {
+        kind: DELTA32,
+        bias: 4,
+    };
+    table[3] = ElfRelocation::Edge {
+        kind: WORD64,
+        bias: 0,
+    };
+    table[4] = ElfRelocation::Edge {
+        kind: MARK,
+        bias: 0,
+    };
+    table[9] = ElfRelocation::Dynamic;
+    table
+};
+
 const fn elf(is_64: bool, implicit_addend: fn(EdgeKind, &[u8]) -> i64) -> ElfArch {
     ElfArch {
         machine: MACHINE,
         is_64,
-        relocation: |number| match number {
-            0 => ElfRelocation::KeepAlive,
-            1 => ElfRelocation::Edge {
-                kind: WORD32,
-                bias: 0,
-            },
-            2 => ElfRelocation::Edge {
-                kind: DELTA32,
-                bias: 4,
-            },
-            3 => ElfRelocation::Edge {
-                kind: WORD64,
-                bias: 0,
-            },
-            4 => ElfRelocation::Edge {
-                kind: MARK,
-                bias: 0,
-            },
-            9 => ElfRelocation::Dynamic,
-            _ => ElfRelocation::Unknown,
-        },
+        relocations: &RELOCATIONS,
         relocation_name: |number| (number == 9).then_some("R_TOY_COPY"),
         is_dynamic_address: |_| false,
         implicit_addend,

@@ -15,7 +15,7 @@ use clinch_graph::EdgeKind;
 pub(super) static ELF: ElfArch = ElfArch {
     machine: 62,
     is_64: true,
-    relocation: relocation_meaning,
+    relocations: &RELOCATIONS,
     relocation_name,
     is_dynamic_address: |number| {
         matches!(
@@ -43,12 +43,11 @@ macro_rules! relocations {
             $($(#[doc = $doc])+ pub const $name: u32 = $number;)+
         }
 
-        fn relocation_meaning(number: u32) -> ElfRelocation {
-            match number {
-                $($number => relocations!(@meaning $what $($kind $($bias)?)?),)+
-                _ => ElfRelocation::Unknown,
-            }
-        }
+        static RELOCATIONS: [ElfRelocation; 52] = {
+            let mut table = [ElfRelocation::Unknown; 52];
+            $(table[$number] = relocations!(@meaning $what $($kind $($bias)?)?);)+
+            table
+        };
 
         fn relocation_name(number: u32) -> Option<&'static str> {
             match number {
@@ -205,15 +204,15 @@ mod tests {
         for number in 0..=51 {
             // 39 and 40 belonged to MPX and are gone.
             let exists = !matches!(number, 39 | 40);
-            let meaning = (ELF.relocation)(number);
+            let meaning = ELF.relocation(number);
             assert_eq!(meaning != ElfRelocation::Unknown, exists, "{number}");
             assert_eq!((ELF.relocation_name)(number).is_some(), exists, "{number}");
             if let ElfRelocation::Edge { kind, .. } = meaning {
                 assert!(ARCH.edge(kind).is_some(), "{number}");
             }
         }
-        assert_eq!((ELF.relocation)(52), ElfRelocation::Unknown);
-        assert_eq!((ELF.relocation)(u32::MAX), ElfRelocation::Unknown);
+        assert_eq!(ELF.relocation(52), ElfRelocation::Unknown);
+        assert_eq!(ELF.relocation(u32::MAX), ElfRelocation::Unknown);
     }
 
     #[test]
@@ -229,10 +228,10 @@ mod tests {
     #[test]
     fn what_only_a_dynamic_linker_reads() {
         let dynamic: Vec<u32> = (0..=60)
-            .filter(|&n| (ELF.relocation)(n) == ElfRelocation::Dynamic)
+            .filter(|&n| ELF.relocation(n) == ElfRelocation::Dynamic)
             .collect();
         assert_eq!(dynamic, [5, 6, 7, 8, 36, 37, 38]);
-        assert_eq!((ELF.relocation)(0), ElfRelocation::KeepAlive);
+        assert_eq!(ELF.relocation(0), ElfRelocation::KeepAlive);
     }
 
     #[test]
@@ -244,7 +243,7 @@ mod tests {
             kind::REQUEST_GOT_AND_TRANSFORM_TO_PCREL32_GOT_LOAD_REX2_RELAXABLE,
         ];
         for number in 0..=51 {
-            if let ElfRelocation::Edge { kind, bias } = (ELF.relocation)(number) {
+            if let ElfRelocation::Edge { kind, bias } = ELF.relocation(number) {
                 assert_eq!(bias, if biased.contains(&kind) { 4 } else { 0 }, "{number}");
             }
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use clinch_graph::{
     Addressable, BlockId, Comdat, Edge, EdgeError, EdgeErrorKind, EdgeKind, EdgeRequest,
     EdgeSource, Id, InputId, InputName, LinkGraph, NewInput, NewSection, Prot, ReadBlock,
-    SectionId, SymbolBase, SymbolId, SymbolPart,
+    SectionId, SymbolBase, SymbolId, SymbolPart, Workers,
 };
 use std::sync::Arc;
 
@@ -40,14 +40,17 @@ pub fn borrowed(graph: &LinkGraph) -> LinkGraph {
     }
 
     let mut new = LinkGraph::new(graph.name(), &TOY);
-    let inputs = new.add_inputs(vec![NewInput {
-        name: InputName::file("borrowed"),
-        bytes: Bytes::from(file),
-        symbol_names: symbol_names.0,
-        section_names: section_names.0,
-        source: Some(Arc::new(Records)),
-        n_symbols: symbols.len(),
-    }]);
+    let inputs = new.add_inputs(
+        &Workers::new(1),
+        vec![NewInput {
+            name: InputName::file("borrowed"),
+            bytes: Bytes::from(file),
+            symbol_names: symbol_names.0,
+            section_names: section_names.0,
+            source: Some(Arc::new(Records)),
+            n_symbols: symbols.len(),
+        }],
+    );
     let input = InputId::from_index(inputs.start());
 
     // Section `n` of the input is the dummy section of block `n`.
@@ -88,7 +91,7 @@ pub fn borrowed(graph: &LinkGraph) -> LinkGraph {
 
     // A part has one block a section: first each section with a block to be dropped, then each
     // block with a section to be removed.
-    let mut parts = new.block_parts(inputs, &[n_sections + blocks.len()]);
+    let mut parts = new.block_parts(&Workers::new(1), inputs, &[n_sections + blocks.len()]);
     for (&id, &name) in sections.iter().zip(&section_names.1) {
         let section = graph.section(id);
         let read = ReadBlock {

@@ -10,7 +10,7 @@ use clinch_graph::{Edge, EdgeKind, Id, SymbolId};
 fn edge(offset: u32, number: u32, n: usize) -> Edge {
     let is_wide = matches!(number, r::R_X86_64_PLTOFF64 | r::R_X86_64_TLSDESC_CALL);
     let addend = if is_wide { 0 } else { -4 };
-    let ElfRelocation::Edge { kind, bias } = (ARCH.elf.unwrap().relocation)(number) else {
+    let ElfRelocation::Edge { kind, bias } = ARCH.elf.unwrap().relocation(number) else {
         panic!("relocation {number} makes no edge");
     };
     Edge {
