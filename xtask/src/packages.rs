@@ -12,6 +12,7 @@ pub(crate) static FOR_TESTS: &[(&str, &str)] = &[
     ("binutils", "as, ar, objcopy, readelf and GNU ld"),
     ("dpkg-dev", "unpacking Debian sources of real programs"),
     ("make", "building them"),
+    ("gdb", "what a debugger sees of linked code"),
     ("tcl", "SQLite's own build calls tclsh"),
     ("clang-22", "other code models, CREL, addrsig"),
     ("lld-22", "a second linker to compare with"),

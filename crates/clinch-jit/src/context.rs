@@ -1,8 +1,9 @@
 //! What the link of a dylib asks of its surroundings, and what it has them do: the link's context
 //! for code that runs in this process.
 
-use crate::error::{LinkError, LinkErrors};
-use crate::link::{External, Finished, Found, LinkContext, Linked, OnLookedUp, Times};
+use crate::debug::{Registration, Reporter};
+use crate::error::{LinkError, LinkErrors, MemoryError};
+use crate::link::{External, Finished, LinkContext, Linked, OnLookedUp, Times};
 use crate::memory::{Action, Allocation};
 use crate::process::bindings;
 use crate::resolver::Resolver;
@@ -10,6 +11,7 @@ use crate::runtime::exit::Finalizers;
 use crate::runtime::frames::Registered;
 use crate::runtime::init::{self, Array};
 use crate::runtime::tls::ThreadBlock;
+use clinch_graph::index::int::u64_of;
 use clinch_graph::{LinkGraph, SectionKind, SymbolId};
 use clinch_link::layout::Layout;
 use clinch_link::start_stop;
@@ -21,10 +23,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Runtime {
     pub(crate) frames: Vec<Registered>,
+    /// Who describes links to debuggers and profilers, when somebody is to be told.
+    pub(crate) reporter: Option<Reporter>,
+    /// What debuggers know.
+    pub(crate) registrations: Vec<Registration>,
     pub(crate) blocks: Vec<ThreadBlock>,
     /// Initializers that are still to be run, and finalizers that go with them.
     pub(crate) initializers: Vec<Array>,
     pub(crate) finalizers: Vec<Array>,
+    /// Initializers that ran, and the finalizers that go with them.
+    pub(crate) ran: (Vec<Array>, Vec<Array>),
     /// Variables of libraries that have their place in the dylib.
     pub(crate) copies: Vec<Copied>,
     /// What handlers are registered with.
@@ -32,6 +40,8 @@ pub(crate) struct Runtime {
     /// Finalizers whose initializers ran.
     pub(crate) registered: Vec<Finalizers>,
     pub(crate) allocations: Vec<Allocation>,
+    /// Where the segments with code begin.
+    pub(crate) code: Vec<u64>,
 }
 
 /// A library's variable that was copied to where linked code reaches it.
@@ -94,22 +104,7 @@ impl LinkContext for Context {
     }
 
     fn look_up(&self, externals: Vec<External>, then: OnLookedUp) {
-        // Offsets in the dylib's own block count from the thread pointer.
-        let is_base = |external: &External| external.name == b"_TLS_MODULE_BASE_";
-        let thread_local: Vec<&External> = externals
-            .iter()
-            .filter(|external| external.is_tls && !is_base(external))
-            .collect();
-        let mut offsets = self.resolver.find_thread_local(&thread_local).into_iter();
-        let found: Vec<Found> = externals
-            .iter()
-            .map(|external| match external.is_tls {
-                true if is_base(external) => Ok(Some(0)),
-                true => offsets.next().unwrap_or(Ok(None)),
-                false => self.resolver.find(external, external.weak),
-            })
-            .collect();
-        then(found);
+        then(self.resolver.look_up(&externals));
     }
 
     fn actions(&self, linked: &Linked<'_>) -> Result<Vec<Action>, LinkErrors> {
@@ -171,6 +166,24 @@ impl LinkContext for Context {
                 lock(&runtime)
                     .frames
                     .push(unsafe { Registered::new(begin) });
+                Ok(())
+            }));
+        }
+        let reporter = lock(&self.runtime).reporter.clone();
+        if let Some(reporter) = reporter {
+            let description = reporter.describe(linked.graph, linked.layout, self.arch)?;
+            let runtime = Arc::clone(&self.runtime);
+            actions.push(Box::new(move || {
+                let mut read = |address, bytes: &mut [u8]| {
+                    let to = u64_of(bytes.as_mut_ptr().expose_provenance());
+                    // SAFETY: the description names nothing but what the link placed, and that
+                    // memory is filled.
+                    unsafe { init::copy(address, to, u64_of(bytes.len())) };
+                };
+                let registration = description
+                    .publish(&mut read)
+                    .map_err(|error| MemoryError::Runtime(error.to_string()))?;
+                lock(&runtime).registrations.extend(registration);
                 Ok(())
             }));
         }

@@ -4,8 +4,9 @@
 use crate::archives::Archives;
 use crate::closure;
 use crate::context::{Context, Runtime, lock};
+use crate::debug::{Audience, Reporter};
 use crate::error::{LinkError, LinkErrors, MemoryError};
-use crate::link::{Job, Times, link};
+use crate::link::{Finished, Job, Times, link};
 use crate::linker_defined;
 use crate::memory::MemoryManager;
 use crate::passes::Passes;
@@ -32,6 +33,8 @@ pub struct DylibOptions {
     pub phony_externals: bool,
     /// Prepare for running: unwind tables, thread-local storage, initializers.
     pub execute: bool,
+    /// Debuggers and profilers to tell of what is linked, when it is to be run.
+    pub audience: Audience,
 }
 
 impl Default for DylibOptions {
@@ -42,6 +45,7 @@ impl Default for DylibOptions {
             default_libraries: true,
             phony_externals: false,
             execute: true,
+            audience: Audience::default(),
         }
     }
 }
@@ -96,6 +100,10 @@ impl Dylib {
             phony: options.phony_externals,
             ..Resolver::default()
         };
+        let runtime = Runtime {
+            reporter: Reporter::new(options.audience, &workers),
+            ..Runtime::default()
+        };
         Self {
             name: name.to_owned(),
             arch,
@@ -107,7 +115,7 @@ impl Dylib {
             fallback: Archives::default(),
             n_libraries: 0,
             resolver: Arc::new(resolver),
-            runtime: Arc::default(),
+            runtime: Arc::new(Mutex::new(runtime)),
             times: Times::new(),
         }
     }
@@ -149,14 +157,15 @@ impl Dylib {
     pub fn add_library(&mut self, library: Library) {
         self.n_libraries += 1;
         let position = self.n_libraries;
+        self.resolver.add_library(position, library);
+    }
+
+    /// Gives a name a value. Unlike what [`Dylib::define`] defines, it is not reached through a
+    /// stub where it is too far: such references fail.
+    pub fn define_value(&mut self, name: &str, value: u64) {
+        self.define(name, value);
         if let Some(resolver) = Arc::get_mut(&mut self.resolver) {
-            resolver.libraries.push((position, library));
-            // What was not there may be there now.
-            resolver
-                .cache
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clear();
+            resolver.values.insert(name.as_bytes().to_vec());
         }
     }
 
@@ -242,6 +251,12 @@ impl Dylib {
         }
     }
 
+    /// Looks at the finished links, in the order in which they were done.
+    pub fn look_at_links<R>(&self, look: impl FnOnce(&[Finished]) -> R) -> R {
+        let finished = &self.resolver.finished;
+        look(&finished.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The address of a symbol that was linked.
     pub fn address(&self, name: &str) -> Option<u64> {
         self.resolver.linked(name.as_bytes())
@@ -298,6 +313,7 @@ impl Dylib {
             unsafe { copy.put_back() };
         }
         let mut runtime = lock(&self.runtime);
+        runtime.registrations.clear();
         runtime.frames.clear();
         runtime.blocks.clear();
         for allocation in std::mem::take(&mut runtime.allocations) {
@@ -310,10 +326,10 @@ impl Dylib {
 /// Where a closure finds members of archives.
 pub(crate) struct Search<'a> {
     pub(crate) arch: &'static Arch,
-    archives: &'a mut Archives,
-    fallback: &'a mut Archives,
-    resolver: &'a Resolver,
-    wide: bool,
+    pub(crate) archives: &'a mut Archives,
+    pub(crate) fallback: &'a mut Archives,
+    pub(crate) resolver: &'a Resolver,
+    pub(crate) wide: bool,
 }
 
 impl Search<'_> {

@@ -73,6 +73,45 @@ pub enum LinkError {
         /// What it said.
         why: String,
     },
+    /// This machine, or what was written of its architecture, cannot link functions when they
+    /// are called.
+    #[error("functions cannot be linked when they are called on this machine")]
+    NoReentry,
+    /// A tracker that was removed, or of another dylib.
+    #[error("the resource tracker became defunct")]
+    Defunct,
+    /// A second strong definition in a dylib of a session.
+    #[error("duplicate definition of {name} in dylib {dylib}: in {first} and in {second}")]
+    Defined {
+        /// The dylib.
+        dylib: String,
+        /// The mangled name.
+        name: String,
+        /// What defined it before.
+        first: String,
+        /// What defines it now.
+        second: String,
+    },
+    /// Something that makes definitions on demand made none.
+    #[error("nothing was made to define: [ {} ]", .symbols.join(", "))]
+    Unmet {
+        /// What it owed.
+        symbols: Vec<String>,
+    },
+    /// An object lacks definitions that were promised.
+    #[error("missing definitions: [ {} ]", .symbols.join(", "))]
+    Missing {
+        /// What it lacks.
+        symbols: Vec<String>,
+    },
+    /// What a link depends on failed.
+    #[error("{name}, which is needed here, failed: {why}")]
+    Dependence {
+        /// The mangled name.
+        name: String,
+        /// What failed.
+        why: String,
+    },
     /// A thread-local variable that is not where code expects it.
     #[error("thread-local symbol {name}: {why}")]
     ThreadLocal {

@@ -1,11 +1,14 @@
 //! Linking into a running process.
 //!
 //! - [`dylib`] is what to start with: add objects, archives and libraries, link, run.
+//! - [`session`] is the same for several dylibs, linked on demand.
 //! - [`link`](mod@link) is the link itself, in four phases.
 //! - [`passes`] are the places where a caller may look at or change the graph.
 //! - [`memory`] is where linked segments live; [`process`] is the process around them.
 //! - [`runtime`] is what runs in the executor: thread-local storage, unwinding, initializers.
+//! - [`debug`] tells debuggers and profilers of linked code.
 //! - [`library`] finds what `-l` names.
+//! - [`check`] is the language of rules about linked images.
 //! - [`error`] is the catalogue of what can go wrong.
 //!
 //! ```no_run
@@ -26,9 +29,11 @@
 #![deny(unsafe_code)]
 
 mod archives;
+pub mod check;
 mod closure;
 #[expect(unsafe_code, reason = "tells the process of linked code")]
 mod context;
+pub mod debug;
 pub mod dylib;
 pub mod error;
 pub mod library;
@@ -41,6 +46,7 @@ pub mod process;
 mod resolver;
 #[expect(unsafe_code, reason = "runs linked code")]
 pub mod runtime;
+pub mod session;
 mod undefined;
 
 pub use dylib::{Dylib, DylibOptions};

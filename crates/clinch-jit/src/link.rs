@@ -45,7 +45,7 @@ pub trait LinkContext: Send + Sync {
     fn thread_local(&self, size: u64, align: u64) -> Result<i64, LinkError>;
 
     /// Blocks have addresses, but contents are not there yet.
-    fn notify_resolved(&self, _graph: &LinkGraph, _layout: &Layout) {}
+    fn notify_resolved(&self, _resolved: &Resolved<'_>) {}
 
     /// Finds the addresses of external symbols that live blocks refer to, and goes on with the
     /// answers in the same order.
@@ -82,6 +82,21 @@ pub struct External {
 pub type Found = Result<Option<u64>, LinkError>;
 /// What to go on with when externals were looked up.
 pub type OnLookedUp = Box<dyn FnOnce(Vec<Found>) + Send>;
+
+/// A graph whose definitions have addresses.
+#[derive(Debug)]
+pub struct Resolved<'a> {
+    /// The graph.
+    pub graph: &'a LinkGraph,
+    /// The names of its global symbols.
+    pub names: &'a Names,
+    /// Which definition prevails.
+    pub resolution: &'a Resolution,
+    /// Addresses.
+    pub layout: &'a Layout,
+    /// Where its thread-local variables are.
+    pub tls: Option<TlsBlock>,
+}
 
 /// A linked graph whose contents are final, for the context to tell what has to be done with it.
 #[derive(Debug)]
@@ -180,7 +195,7 @@ struct State {
     after_layout: AfterLayout,
     liveness: Liveness,
     tables: Tables,
-    /// The dylib's thread-local block, from phase 3 on.
+    /// The dylib's thread-local block, from phase 2 on.
     tls: Option<TlsBlock>,
     /// Symbols with ids from here on were made after pruning.
     first_made: usize,
@@ -303,7 +318,17 @@ fn phase_2(mut state: State, plan: Plan, memory: Box<dyn InFlight>, context: Arc
         }
     }
     layout.resolve_symbols(graph, &state.job.resolution, |_| None);
-    context.notify_resolved(graph, &layout);
+    state.tls = match State::thread_local(&layout, &*context) {
+        Ok(tls) => tls,
+        Err(error) => return abandon(memory, &*context, error.into()),
+    };
+    context.notify_resolved(&Resolved {
+        graph,
+        names: &state.job.names,
+        resolution: &state.job.resolution,
+        layout: &layout,
+        tls: state.tls,
+    });
 
     let externals = state.externals();
     let symbols: Vec<SymbolId> = externals.iter().map(|external| external.symbol).collect();
@@ -350,8 +375,7 @@ fn fix_up(
     externals: &[SymbolId],
     found: Vec<Found>,
 ) -> Result<Vec<Action>, LinkErrors> {
-    let tls = State::thread_local(layout, context)?;
-    state.tls = tls;
+    let tls = state.tls;
     let addresses = state.addresses(layout, externals, found, tls)?;
     let job = &mut state.job;
     let external = |symbol| addresses.get(&symbol).copied();

@@ -5,7 +5,7 @@ use crate::error::LinkError;
 use crate::link::{External, Finished, Found};
 use crate::process::{self, Library, ProcessSymbol};
 use crate::runtime::library_tls;
-use clinch_graph::index::map::Map;
+use clinch_graph::index::map::{Map, Set};
 use clinch_graph::{GraphError, LinkGraph, Scope, SymbolFlags, SymbolId};
 use clinch_link::tables::Reach;
 use clinch_link::{Names, Resolution};
@@ -21,8 +21,10 @@ const FALLBACK_LIBRARIES: [&str; 3] = ["libm.so.6", "libgcc_s.so.1", "libstdc++.
 pub(crate) struct Resolver {
     /// Names with given addresses.
     pub(crate) absolutes: Map<Vec<u8>, u64>,
+    /// Those of them whose address is a value: no reference may mean anything else.
+    pub(crate) values: Set<Vec<u8>>,
     /// Opened libraries with their place among all libraries.
-    pub(crate) libraries: Vec<(usize, Library)>,
+    pub(crate) libraries: RwLock<Vec<(usize, Library)>>,
     /// Whether the process's own symbols may be used.
     pub(crate) process: bool,
     /// Whether libraries that were not asked for may be opened.
@@ -36,6 +38,28 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
+    /// Adds an opened library at a place among all libraries.
+    pub(crate) fn add_library(&self, position: usize, library: Library) {
+        let mut libraries = self
+            .libraries
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        libraries.push((position, library));
+        // What was not there may be there now.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.clear();
+    }
+
+    /// What the first of the libraries before a place says of a name.
+    fn in_libraries(&self, name: &[u8], before: usize) -> Option<ProcessSymbol> {
+        let libraries = self
+            .libraries
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut libraries = libraries.iter().filter(|(at, _)| *at < before);
+        libraries.find_map(|(_, library)| library.find(name))
+    }
+
     /// The address of a name that an earlier link defined.
     pub(crate) fn linked(&self, name: &[u8]) -> Option<u64> {
         let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
@@ -73,11 +97,7 @@ impl Resolver {
     pub(crate) fn knows_before(&self, name: &[u8], position: usize, is_tls: bool) -> bool {
         self.absolutes.contains_key(name)
             || self.linked(name).is_some()
-            || !is_tls
-                && self
-                    .libraries
-                    .iter()
-                    .any(|(at, library)| *at < position && library.find(name).is_some())
+            || !is_tls && self.in_libraries(name, position).is_some()
     }
 
     /// What a library or the process says of a name.
@@ -93,9 +113,7 @@ impl Resolver {
             return found;
         }
         let found = self
-            .libraries
-            .iter()
-            .find_map(|(_, library)| library.find(name))
+            .in_libraries(name, usize::MAX)
             .or_else(|| self.process.then(|| process::find(name)).flatten())
             .or_else(|| {
                 (self.fallback && !weak)
@@ -163,6 +181,9 @@ impl Resolver {
         if window.is_some_and(|window| reaches(window, address)) {
             return Reach::Near;
         }
+        if self.values.contains(name) {
+            return Reach::FarValue;
+        }
         match data {
             Some(size) if size > 0 => Reach::FarData {
                 size,
@@ -198,10 +219,7 @@ impl Resolver {
                 continue;
             }
             let text = graph.symbol_name(symbol);
-            let in_library = self
-                .libraries
-                .iter()
-                .any(|(_, library)| library.find(text).is_some());
+            let in_library = self.in_libraries(text, usize::MAX).is_some();
             let in_process = flags.contains(SymbolFlags::UNIQUE)
                 && self.process
                 && process::find(text).is_some();
@@ -219,7 +237,26 @@ impl Resolver {
             .or_else(|| self.linked(name))
     }
 
-    /// Answers a look-up.
+    /// Answers the look-up of a link.
+    pub(crate) fn look_up(&self, externals: &[External]) -> Vec<Found> {
+        // Offsets in the dylib's own block count from the thread pointer.
+        let is_base = |external: &External| external.name == b"_TLS_MODULE_BASE_";
+        let thread_local: Vec<&External> = externals
+            .iter()
+            .filter(|external| external.is_tls && !is_base(external))
+            .collect();
+        let mut offsets = self.find_thread_local(&thread_local).into_iter();
+        externals
+            .iter()
+            .map(|external| match external.is_tls {
+                true if is_base(external) => Ok(Some(0)),
+                true => offsets.next().unwrap_or(Ok(None)),
+                false => self.find(external, external.weak),
+            })
+            .collect()
+    }
+
+    /// Answers a look-up of one symbol.
     pub(crate) fn find(&self, external: &External, weak: bool) -> Found {
         if let Some(address) = self.own(&external.name) {
             return Ok(Some(address));

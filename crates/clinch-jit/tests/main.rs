@@ -3,5 +3,7 @@
 //! writer in [`support::elf`]. A test whose tool is missing says so and is skipped; in CI it
 //! fails.
 
+mod debug;
 mod dylib;
+mod session;
 mod support;

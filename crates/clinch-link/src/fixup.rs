@@ -30,6 +30,8 @@ pub enum LinkFixupError {
         to: u64,
         /// The place's address.
         at: u64,
+        /// The edge's addend.
+        addend: i64,
         /// From place to target in bytes.
         distance: i128,
         /// What is wrong.
@@ -134,7 +136,7 @@ fn describe(
         offset,
         kind,
         target,
-        ..
+        addend,
     } = error.edge;
     let prevailing = resolution.prevailing(target);
     let name = String::from_utf8_lossy(graph.symbol_name(prevailing)).into_owned();
@@ -153,6 +155,7 @@ fn describe(
         },
         to,
         at,
+        addend,
         distance: i128::from(to) - i128::from(at),
         why: error.kind,
     }

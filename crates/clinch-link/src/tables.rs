@@ -33,6 +33,9 @@ pub enum Reach {
         /// Alignment in bytes.
         align: u64,
     },
+    /// A fixed value, perhaps too far: branches and loads go through tables, and every other
+    /// reference means the value itself.
+    FarValue,
 }
 
 /// What the tables step must know beside the graph.
@@ -203,7 +206,11 @@ impl Builder<'_> {
                     asks = true;
                 } else if info.flags.contains(EdgeFlags::BRANCH) {
                     asks |= is_far();
-                } else if in_memory && is_direct(self.arch, info) && is_far() {
+                } else if in_memory
+                    && is_direct(self.arch, info)
+                    && is_far()
+                    && (self.rules.reach)(target) != Reach::FarValue
+                {
                     direct.insert(target);
                 }
             }
@@ -228,7 +235,7 @@ impl Builder<'_> {
             return Ok(());
         }
         match (self.rules.reach)(symbol) {
-            Reach::Near => {}
+            Reach::Near | Reach::FarValue => {}
             Reach::Far => {
                 let name = graph.symbol_name(symbol).to_vec();
                 let weak = graph

@@ -2,6 +2,7 @@
 
 use crate::edge_table::{EdgeInfo, Expr};
 use crate::fixup::{FixupContext, FixupError};
+use crate::instruction::{DecodeError, Instruction};
 use clinch_graph::index::int::usize_of;
 use clinch_graph::{Edge, EdgeKind, GraphTarget};
 
@@ -26,6 +27,9 @@ pub struct Arch {
     pub apply: fn(&FixupContext<'_>, place: u64, &[Edge], &mut [u8]) -> Result<(), FixupError>,
     /// Instruction rewrites.
     pub relax: &'static Relax,
+    /// Decodes the instruction at the front of the bytes, for those who look at linked code.
+    /// `None` where there is no decoder.
+    pub decode: Option<fn(&[u8]) -> Result<Instruction, DecodeError>>,
 }
 
 impl Arch {
@@ -68,6 +72,26 @@ pub struct Stubs {
     /// `int atexit(void (*)(void))` for one dylib: tail-calls `__cxa_atexit(f, 0, &handle)`.
     /// Symbols: the dylib's handle, `__cxa_atexit`.
     pub atexit: Template,
+    /// How code that is not there yet asks for itself; `None` where nobody wrote it.
+    pub reentry: Option<&'static Reentry>,
+}
+
+/// Code that a function's stub leads to until the function is linked: it asks where the function
+/// is, and goes there as if it had been called. A trampoline calls `enter`, so that the address
+/// behind the call tells which function is meant; `enter` keeps all registers that may hold
+/// arguments.
+#[derive(Debug)]
+pub struct Reentry {
+    /// Calls `enter`. Symbols: `enter`.
+    pub trampoline: Template,
+    /// Offset in the trampoline of the address that `enter` is given.
+    pub return_offset: u64,
+    /// Calls `resolver(context, address)`, which answers the function's address. Symbols: words
+    /// with the size of the registers' state in bytes, with the context, with the resolver's
+    /// address.
+    pub enter: Template,
+    /// The size of the registers' state on this machine; `None` where it cannot be kept.
+    pub state_size: fn() -> Option<u64>,
 }
 
 /// How ELF spells an architecture.

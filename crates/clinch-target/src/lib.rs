@@ -5,8 +5,9 @@
 //! - [`arch`]: the table type, what it consists of, and the registry of all architectures.
 //! - [`edge_table`]: what a table says of an edge kind, and the macro that makes a table.
 //! - [`fixup`]: what the loops over edges need and how they fail.
+//! - [`instruction`]: what decoding an instruction answers.
 //! - [`x86_64`]: the essay on that architecture, then its files in the order edges, fixup,
-//!   stubs, relax, elf. Every architecture has the same files.
+//!   stubs, relax, elf, decode. Every architecture has the same files.
 //!
 //! *Invariant:* nothing outside an architecture's folder, the registry and tests names an
 //! architecture; generic steps ask the table. *Invariant:* every edge kind has an encoder, by an
@@ -18,11 +19,13 @@
 pub mod arch;
 pub mod edge_table;
 pub mod fixup;
+pub mod instruction;
 pub mod x86_64;
 
 pub use arch::{
-    ARCHES, Arch, ElfArch, ElfRelocation, Relax, Stubs, Template, TlsRewrite, arch_named, elf_arch,
-    host_arch,
+    ARCHES, Arch, ElfArch, ElfRelocation, Reentry, Relax, Stubs, Template, TlsRewrite, arch_named,
+    elf_arch, host_arch,
 };
 pub use edge_table::{EdgeFlags, EdgeInfo, Expr, Field, Request, Table};
 pub use fixup::{FixupContext, FixupError, FixupErrorKind, TlsBlock};
+pub use instruction::{DecodeError, Instruction, Operand};

@@ -44,8 +44,18 @@ fn archive() {
 }
 
 #[test]
+fn check_language() {
+    run("check_language");
+}
+
+#[test]
 fn elf_object() {
     run("elf_object");
+}
+
+#[test]
+fn executor_messages() {
+    run("executor_messages");
 }
 
 #[test]

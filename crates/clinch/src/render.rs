@@ -1,6 +1,5 @@
 //! Errors and results as text, in the form people know from linkers.
 
-use clinch_jit::memory::slab::Contents;
 use clinch_jit::{LinkError, LinkErrors, Undefined};
 use clinch_object::InputError;
 use std::time::Duration;
@@ -12,6 +11,8 @@ pub(crate) enum Failure {
     Messages(Vec<String>),
     /// Errors of a link.
     Link(Vec<LinkError>),
+    /// Complete lines.
+    Lines(Vec<String>),
 }
 
 impl From<String> for Failure {
@@ -55,6 +56,7 @@ pub(crate) fn failure(failure: &Failure) {
     match failure {
         Failure::Messages(messages) => messages.iter().for_each(|message| error(message)),
         Failure::Link(errors) => errors.iter().for_each(|link| error(&describe(link))),
+        Failure::Lines(lines) => lines.iter().for_each(|line| eprintln!("{line}")),
     }
 }
 
@@ -71,20 +73,9 @@ pub(crate) fn times(steps: &[(&str, Duration)]) {
     }
 }
 
-/// Prints linked bytes, 16 a line.
-pub(crate) fn contents(contents: &Contents) {
-    for (base, bytes) in contents {
-        println!("segment at {base:#x}, {} bytes:", bytes.len());
-        for (line, chunk) in bytes.chunks(16).enumerate() {
-            let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
-            println!("  {:#018x}: {}", base + (line as u64) * 16, hex.join(" "));
-        }
-    }
-}
-
 fn describe(error: &LinkError) -> String {
     match error {
-        LinkError::Undefined(undefined) => describe_undefined(undefined),
+        LinkError::Undefined(undefined) => undefined_symbol(undefined),
         LinkError::Duplicate(duplicate) => format!(
             "duplicate symbol: {}\n>>> defined at {}\n>>> defined at {}",
             demangle(&duplicate.name),
@@ -95,7 +86,8 @@ fn describe(error: &LinkError) -> String {
     }
 }
 
-fn describe_undefined(undefined: &Undefined) -> String {
+/// An undefined symbol, with who refers to it.
+pub(crate) fn undefined_symbol(undefined: &Undefined) -> String {
     let mut text = format!("undefined symbol: {}", demangle(&undefined.name));
     for place in &undefined.referrers {
         text.push_str(&format!("\n>>> referenced by {place}"));

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// Raise it when the seeds change: corpora that were made from an older list get the new ones.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// Which seeds a target reads, by their file's extension.
 fn extension(target: &str) -> &'static str {
     match target {
         "archive" => "a",
+        "check_language" => "check",
         "shared_object" => "so",
         "graph_text" => "lg",
+        "executor_messages" => "msg",
         // Any bytes make a graph.
         "generated_graph" => "none",
         _ => "o",
@@ -130,6 +132,14 @@ static GRAPHS: &[&str] = &[
      associate b1 b2\n",
 ];
 
+/// Rules of the check language, every form of them.
+const RULES: &str = "# jitlink-check: *{8}a = 0x2a\n\
+    # jitlink-check: decode_operand(main, 4) = \\\n\
+    # jitlink-check:   got_addr(f.o, a) - next_pc(main)\n\
+    # jitlink-check: decode_operand(main+0x7, 0)[31:0] = (stub_addr(lib.a[0](f.o), b))[31:0]\n\
+    # jitlink-check: stub_addr(f.o, b, thumbv7_abs_le) = *{4}(section_addr(f.o, __DATA,__data)) + 4\n\
+    # jitlink-check: ((a.b$c:d | 1) & 0xff << 2) >> 3 = _e - 99999999999999999999\n";
+
 /// Makes the seeds and puts them into the corpora of these targets. Says what it did.
 pub(crate) fn make(targets: &[String]) -> Result<String> {
     let corpora = shell::root().join("fuzz/corpus");
@@ -147,6 +157,8 @@ pub(crate) fn make(targets: &[String]) -> Result<String> {
     maker.archives()?;
     maker.shared_objects()?;
     maker.graphs()?;
+    fs::write(maker.folder.join("rules.check"), RULES)?;
+    maker.messages()?;
     let mut copied = 0;
     for target in stale {
         let corpus = corpora.join(target);
@@ -248,6 +260,29 @@ impl Maker {
         Ok(())
     }
 
+    /// Messages of the executor protocol: every kind each way, with payloads of zeros, which many
+    /// of them take, and with lists of one element.
+    fn messages(&self) -> Result {
+        let kinds: [(u8, std::ops::RangeInclusive<u16>); 4] =
+            [(0, 0x10..=0x23), (1, 0x80..=0x93), (2, 1..=5), (3, 0..=0)];
+        for (direction, kinds) in kinds {
+            for kind in kinds {
+                for size in [0, 4, 8, 9, 12, 17, 26, 49] {
+                    let mut message = vec![direction];
+                    message.extend(kind.to_le_bytes());
+                    message.resize(3 + size, 0);
+                    let name = format!("{direction}-{kind:x}-{size}");
+                    fs::write(self.folder.join(format!("{name}.msg")), &message)?;
+                    if let Some(count) = message.get_mut(3) {
+                        *count = 1;
+                        fs::write(self.folder.join(format!("{name}-one.msg")), &message)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn archives(&mut self) -> Result {
         // Long names, an odd size, and one name twice.
         fs::write(self.folder.join("odd.txt"), "odd")?;
@@ -339,6 +374,7 @@ mod tests {
         assert_eq!(extension("object_graph_verify"), "o");
         assert_eq!(extension("archive"), "a");
         assert_eq!(extension("shared_object"), "so");
+        assert_eq!(extension("check_language"), "check");
         assert_eq!(extension("graph_text"), "lg");
     }
 }

@@ -15,6 +15,7 @@ static LAYERS: &[(&str, u32)] = &[
     ("clinch-plugin", 5),
     ("clinch-plugin-sdk", 5),
     ("clinch-lto", 5),
+    ("clinch-executor", 5),
     ("clinch-ld", 6),
     ("clinch-jit", 6),
     ("clinch", 7),

@@ -4,7 +4,7 @@ use super::init::{self, Arguments, Array};
 use clinch_graph::index::int::usize_of_u64;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 unsafe extern "C" {
     fn __cxa_atexit(
@@ -21,6 +21,12 @@ unsafe extern "C" {
 pub struct ProgramArguments {
     arguments: Arguments,
 }
+
+// SAFETY: what the pointers lead to is never freed; who reads it is linked code, which may change
+// it as any program may change its arguments.
+unsafe impl Send for ProgramArguments {}
+// SAFETY: as above.
+unsafe impl Sync for ProgramArguments {}
 
 impl ProgramArguments {
     /// Keeps the arguments, of which the first is the program's name, and takes the process's
@@ -99,19 +105,22 @@ impl Finalizers {
 }
 
 /// Registers finalizers to run when the process exits, after every handler that the program
-/// registers from now on; `None` when there are none.
+/// registers from now on, unless the answer was dropped by then; `None` when there are none.
 pub fn finalize_at_exit(arrays: Vec<Array>) -> Option<Finalizers> {
     extern "C" fn run(finalizers: *mut c_void) {
         // SAFETY: made by `Box::into_raw` below, and called once.
-        let finalizers = unsafe { Box::from_raw(finalizers.cast::<Finalizers>()) };
-        // SAFETY: the arrays belong to a finalized dylib; who unloads it runs them before.
-        unsafe { finalizers.run() };
+        let finalizers = unsafe { Box::from_raw(finalizers.cast::<Weak<Mutex<Vec<Array>>>>()) };
+        // What was dropped has no code any more.
+        if let Some(arrays) = finalizers.upgrade() {
+            // SAFETY: the arrays belong to a finalized dylib; who unloads it runs them before.
+            unsafe { Finalizers(arrays).run() };
+        }
     }
     if arrays.is_empty() {
         return None;
     }
     let finalizers = Finalizers(Arc::new(Mutex::new(arrays)));
-    let registered = Box::into_raw(Box::new(finalizers.clone())).cast();
+    let registered = Box::into_raw(Box::new(Arc::downgrade(&finalizers.0))).cast();
     // SAFETY: `run` takes what it is given once.
     unsafe { __cxa_atexit(run, registered, std::ptr::null_mut()) };
     Some(finalizers)

@@ -25,6 +25,19 @@ pub struct Arguments {
     pub environment: *const *const c_char,
 }
 
+impl Arguments {
+    /// No arguments, and an empty environment.
+    pub fn none() -> Self {
+        static END: usize = 0;
+        let end = (&raw const END).cast();
+        Self {
+            count: 0,
+            values: end,
+            environment: end,
+        }
+    }
+}
+
 /// Calls all functions of the arrays, in order. Null and minus one are skipped, as by the C
 /// library's start code.
 ///

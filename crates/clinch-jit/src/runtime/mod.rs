@@ -6,6 +6,7 @@ pub mod frames;
 pub mod init;
 pub mod library_tls;
 mod placed_tls;
+pub mod reenter;
 pub mod restart;
 pub mod tls;
 mod tls_object;

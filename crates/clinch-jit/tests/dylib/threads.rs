@@ -25,6 +25,7 @@ fn dylib(threads: usize, phony: bool) -> (Dylib, Slab) {
         default_libraries: false,
         phony_externals: phony,
         execute: false,
+        ..DylibOptions::default()
     };
     let workers = Arc::new(Workers::new(threads));
     (

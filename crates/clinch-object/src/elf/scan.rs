@@ -60,6 +60,15 @@ impl ListedSection {
 }
 
 impl SectionList {
+    /// The place of a section's group among the object's groups.
+    pub fn group_of(&self, section: u32) -> Option<usize> {
+        let found = self
+            .sections
+            .binary_search_by_key(&section, |listed| listed.header());
+        let listed = self.sections.get(found.ok()?)?;
+        (listed.group != NONE).then(|| usize_of(listed.group))
+    }
+
     /// Number of the header of a section's relocation records, 0 for none.
     pub(super) fn table(&self, section: ListedSection) -> u32 {
         if section.header & TABLE_FOLLOWS != 0 {

@@ -52,6 +52,7 @@ static BIG64_ELF: ElfArch = elf(true, addend_big);
 static STUBS: Stubs = Stubs {
     jump: EMPTY,
     atexit: EMPTY,
+    reentry: None,
 };
 const EMPTY: Template = Template {
     bytes: &[],
@@ -85,6 +86,7 @@ const fn arch(name: &'static str, endian: Endian, elf: &'static ElfArch) -> Arch
         elf: Some(elf),
         apply: |_, _, _, _| Ok(()),
         relax: &RELAX,
+        decode: None,
     }
 }
 

@@ -50,6 +50,7 @@
 //!   block.
 //! - With control-flow enforcement an indirect call must land on `endbr64`.
 
+mod decode;
 pub mod edges;
 mod elf;
 mod fixup;
@@ -87,6 +88,7 @@ pub static ARCH: Arch = Arch {
         got_to_direct: relax::got_to_direct,
         tls_to_local_exec: relax::tls_to_local_exec,
     },
+    decode: Some(decode::decode),
 };
 
 fn row(kind: EdgeKind) -> Option<&'static EdgeInfo> {

@@ -9,11 +9,15 @@ use crate::generate::{self, borrowed};
 use crate::oracle::graph as oracle;
 use crate::toy::find_target;
 use bytes::Bytes;
+use clinch_executor::wire::handshake::Handshake;
+use clinch_executor::wire::{Header, MAX_PAYLOAD, Reply, ToController, ToExecutor};
 use clinch_graph::verify::{Stage, verify};
-use clinch_graph::{Addressable, InputName, LinkGraph, dump};
+use clinch_graph::{Addressable, Endian, InputName, LinkGraph, dump};
+use clinch_jit::check::{self, Location};
 use clinch_object::archive::IndexTable;
 use clinch_object::elf::shared::SharedObject;
 use clinch_object::{Archive, FileKind, address_significant, read_object};
+use clinch_target::Instruction;
 use std::hint::black_box;
 
 /// Panics when what the bytes were read as is not sound.
@@ -22,12 +26,96 @@ pub type Oracle = fn(&[u8]);
 /// All oracles, by the name of their fuzz target.
 pub static ORACLES: &[(&str, Oracle)] = &[
     ("archive", archive),
+    ("check_language", check_language),
     ("elf_object", elf_object),
+    ("executor_messages", executor_messages),
     ("generated_graph", generated_graph),
     ("graph_text", graph_text),
     ("object_graph_verify", object_graph_verify),
     ("shared_object", shared_object),
 ];
+
+/// Bytes as a check file: every rule is answered, lies in the file, and means the same when its
+/// text stands on one line.
+pub fn check_language(bytes: &[u8]) {
+    const NAME: &str = "jitlink-check";
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().count();
+    for rule in check::rules(&text, NAME) {
+        assert!(
+            (1..=lines).contains(&rule.line),
+            "line {} of {lines}",
+            rule.line
+        );
+        if rule.sides.is_ok() {
+            let again = check::rules(&format!("# {NAME}: {}", rule.text), NAME);
+            let sides: Vec<_> = again.iter().map(|rule| &rule.sides).collect();
+            assert_eq!(sides, [&rule.sides]);
+        }
+        for endian in [Endian::Little, Endian::Big] {
+            black_box(check::evaluate(&rule, &Anything(endian)));
+        }
+    }
+}
+
+/// An image in which every name is somewhere and all memory can be read.
+struct Anything(Endian);
+
+impl Anything {
+    fn place(name: &str) -> Location {
+        let number = name.bytes().fold(7_u64, |sum, byte| {
+            sum.wrapping_mul(0x0100_0000_01b3).wrapping_add(byte.into())
+        });
+        Location {
+            target: number,
+            working: (number % 3 != 0).then_some(number),
+        }
+    }
+}
+
+impl check::Image for Anything {
+    fn endian(&self) -> Endian {
+        self.0
+    }
+
+    fn symbol(&self, name: &str) -> Option<Location> {
+        Some(Self::place(name))
+    }
+
+    fn section(&self, _file: &str, section: &str) -> Result<Location, String> {
+        Ok(Self::place(section))
+    }
+
+    fn got(&self, _file: &str, symbol: &str) -> Result<Location, String> {
+        Ok(Self::place(symbol))
+    }
+
+    fn stub(&self, _file: &str, symbol: &str, _kind: Option<&str>) -> Result<Location, String> {
+        Ok(Self::place(symbol))
+    }
+
+    fn read(&self, working: u64, bytes: &mut [u8]) -> bool {
+        for (byte, value) in bytes.iter_mut().zip(working.to_le_bytes()) {
+            *byte = value;
+        }
+        true
+    }
+
+    /// The address itself is the code, so that the decoders see anything too.
+    fn decode(&self, working: u64) -> Result<Instruction, String> {
+        let code = [working.to_le_bytes(), working.to_be_bytes()].concat();
+        for decode in clinch_target::ARCHES.iter().filter_map(|arch| arch.decode) {
+            match decode(&code) {
+                Ok(instruction) => {
+                    assert!((1..=code.len()).contains(&instruction.length.into()));
+                    return Ok(instruction);
+                }
+                Err(error) => told(&error),
+            }
+        }
+        Err("no architecture knows it".to_owned())
+    }
+}
 
 /// Bytes as an ELF object: reading answers, and everything that was read can be looked at.
 pub fn elf_object(bytes: &[u8]) {
@@ -106,6 +194,57 @@ pub fn graph_text(bytes: &[u8]) {
             let line = usize::try_from(error.line).unwrap_or(usize::MAX);
             assert!((1..=lines).contains(&line), "{error}: of {lines} lines");
         }
+    }
+}
+
+/// Bytes as a message between a controller and an executor, in the direction that the first byte
+/// says: the kind, then the payload. What can be read is written as the same bytes, so a message
+/// has one encoding, and no list of it is longer than the bytes are worth.
+pub fn executor_messages(bytes: &[u8]) {
+    let Some((&[direction, low, high], payload)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let kind = u16::from_le_bytes([low, high]);
+    let mut again = Vec::new();
+    let read = match direction % 4 {
+        0 => ToExecutor::decode(kind, payload).map(|message| {
+            message.encode(&mut again);
+            black_box((message.name(), message.runs_code()));
+            message.kind()
+        }),
+        1 => ToController::decode(kind, payload).map(|message| {
+            message.encode(&mut again);
+            if let ToController::Reply(Reply::Refused(refusal)) = &message {
+                told(refusal);
+            }
+            message.kind()
+        }),
+        2 => Handshake::decode(kind, payload).map(|message| {
+            message.encode(&mut again);
+            message.kind()
+        }),
+        _ => return frame_header(payload),
+    };
+    match read {
+        Ok(same) => {
+            assert_eq!(same, kind, "another kind");
+            assert_eq!(again, payload, "another encoding");
+        }
+        Err(error) => told(&error),
+    }
+}
+
+/// Bytes as a frame's header.
+fn frame_header(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else {
+        return;
+    };
+    match Header::decode(*bytes, MAX_PAYLOAD) {
+        Ok(header) => {
+            assert!(usize::try_from(header.size).is_ok_and(|size| size <= MAX_PAYLOAD));
+            assert_eq!(header.encode(), *bytes);
+        }
+        Err(error) => told(&error),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The commands: one list that finds them, describes them and runs them.
 
+mod executor;
 mod graph;
 mod jit;
 mod run;
@@ -42,11 +43,23 @@ pub(crate) static COMMANDS: &[Command] = &[
         summary: "print the link graph of objects in its text form",
         run: graph::run,
     },
+    Command {
+        name: "executor",
+        usage: "clinch executor --secret-file=FILE listen=HOST:PORT",
+        summary: "hold and run what another process links",
+        run: executor::run,
+    },
 ];
 
-/// Runs a linked program; does not come back.
+/// Runs a linked program; does not come back. The process ends with what `finish` makes of the
+/// program's status.
 #[expect(unsafe_code, reason = "runs linked code")]
-fn start(dylib: &Dylib, entry: u64, arguments: &ProgramArguments) -> ! {
+fn start(
+    dylib: &Dylib,
+    entry: u64,
+    arguments: &ProgramArguments,
+    finish: impl FnOnce(i32) -> i32,
+) -> ! {
     arguments.name_process();
     exit::reset_signals();
     // SAFETY: the user asked to run these inputs.
@@ -54,7 +67,7 @@ fn start(dylib: &Dylib, entry: u64, arguments: &ProgramArguments) -> ! {
         dylib.initialize(arguments);
         exit::call_main(entry, arguments)
     };
-    exit::exit(status)
+    exit::exit(finish(status))
 }
 
 /// What is not a command: asking for help or the version, or a mistake.

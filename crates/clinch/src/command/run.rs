@@ -58,7 +58,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let arguments = ProgramArguments::new(
         std::iter::once(program_name(&options.inputs)).chain(options.arguments.iter().cloned()),
     );
-    super::start(&dylib, main, &arguments)
+    super::start(&dylib, main, &arguments, |status| status)
 }
 
 /// Starts clinch again, once, if all that was wrong is that a program's thread-local variables
@@ -87,8 +87,11 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
     let arch = clinch_target::host_arch().ok_or("clinch cannot run code on this machine")?;
     let workers = workers(options.threads);
     let memory = Arc::new(InProcess::new());
-    let defaults = DylibOptions::default();
-    let mut dylib = Dylib::new("main", arch, defaults, memory, Arc::new(workers));
+    let dylib_options = DylibOptions {
+        audience: options.audience,
+        ..DylibOptions::default()
+    };
+    let mut dylib = Dylib::new("main", arch, dylib_options, memory, Arc::new(workers));
     // The user's folders, then those that compiler drivers add for their own libraries.
     let folders = options
         .folders

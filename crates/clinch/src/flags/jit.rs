@@ -1,13 +1,54 @@
-//! The command line of `clinch jit`: llvm-jitlink's options, as far as they are there.
+//! The command line of `clinch jit`: all of llvm-jitlink's options. Those that need what clinch
+//! does not have are known and refused, each with its reason.
 
-use super::list::{Flag, Takes, number, size, text};
+use super::list::{Flag, Takes, number, size, size_in_kilobytes, text};
+use clinch_jit::debug::Audience;
+use regex_lite::Regex;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// A file or library, in the order given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Input {
+    /// An object, an archive, a shared library.
     File(PathBuf),
+    /// `-lNAME`.
     Library(String),
+    /// An archive whose symbols are the dylib's own.
+    HiddenArchive(PathBuf),
+    /// `-hidden-lNAME`: such an archive.
+    HiddenLibrary(String),
+    /// A shared library that counts as missing: all its symbols are 0.
+    WeakFile(PathBuf),
+    /// `-weak-lNAME`: such a library.
+    WeakLibrary(String),
+    /// An object whose definitions replace those of the others.
+    Harness(PathBuf),
+}
+
+/// A file whose bytes become a section.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SectCreate {
+    pub(crate) section: String,
+    pub(crate) file: PathBuf,
+    /// Symbols in it with their offsets.
+    pub(crate) symbols: Vec<(String, u64)>,
+}
+
+/// What is printed beside the program's own output.
+#[derive(Debug, Default)]
+pub(crate) struct Show {
+    pub(crate) times: bool,
+    pub(crate) contents: bool,
+    pub(crate) addresses: bool,
+    /// The files whose graphs are printed.
+    pub(crate) graphs: Option<Regex>,
+    pub(crate) linked_files: bool,
+    pub(crate) initial_symbols: bool,
+    pub(crate) final_symbols: bool,
+    pub(crate) failed: bool,
+    pub(crate) size_before: bool,
+    pub(crate) size_after: bool,
 }
 
 /// What was typed.
@@ -22,14 +63,27 @@ pub(crate) struct JitOptions {
     pub(crate) process_symbols: bool,
     pub(crate) all_load: bool,
     pub(crate) absolutes: Vec<(String, u64)>,
+    /// Names with the names they stand for.
+    pub(crate) aliases: Vec<(String, String)>,
+    pub(crate) sections: Vec<SectCreate>,
+    /// Shared libraries to open.
+    pub(crate) preload: Vec<PathBuf>,
+    pub(crate) triple: Option<String>,
+    pub(crate) checks: Vec<PathBuf>,
+    pub(crate) check_name: String,
+    /// Where to write the symbol table.
+    pub(crate) symbol_table: Option<PathBuf>,
+    /// A symbol table with which the inputs, which are backtraces, are read.
+    pub(crate) symbolicate: Option<PathBuf>,
     pub(crate) slab_size: Option<u64>,
     pub(crate) slab_address: Option<u64>,
     pub(crate) slab_page: u64,
     pub(crate) threads: Option<usize>,
-    pub(crate) show_times: bool,
-    pub(crate) show_contents: bool,
+    pub(crate) show: Show,
+    pub(crate) audience: Audience,
     pub(crate) arguments: Vec<String>,
     pub(crate) help: bool,
+    pub(crate) version: bool,
 }
 
 impl Default for JitOptions {
@@ -44,14 +98,23 @@ impl Default for JitOptions {
             process_symbols: true,
             all_load: false,
             absolutes: Vec::new(),
+            aliases: Vec::new(),
+            sections: Vec::new(),
+            preload: Vec::new(),
+            triple: None,
+            checks: Vec::new(),
+            check_name: "jitlink-check".to_owned(),
+            symbol_table: None,
+            symbolicate: None,
             slab_size: None,
             slab_address: None,
             slab_page: 4096,
             threads: None,
-            show_times: false,
-            show_contents: false,
+            show: Show::default(),
+            audience: Audience::default(),
             arguments: Vec::new(),
             help: false,
+            version: false,
         }
     }
 }
@@ -93,15 +156,13 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         |o, _| { o.all_load = true; Ok(()) }
     ),
     flag!("abs", Value "name=address", "define an absolute symbol", |o, v| {
-        let v = text(v)?;
-        let (name, address) = v.split_once('=').ok_or("needs name=address")?;
-        o.absolutes.push((name.to_owned(), number(std::ffi::OsStr::new(address))?));
+        o.absolutes.push(absolute(&text(v)?)?);
         Ok(())
     }),
     flag!("L", Joined "folder", "look for libraries there", |o, v| {
         let folder = PathBuf::from(v);
         if !folder.is_dir() {
-            return Err(format!("{} is not a folder", folder.display()));
+            return Err(format!("While linking main, -L{} does not point to a directory", folder.display()));
         }
         o.folders.push(folder);
         Ok(())
@@ -115,7 +176,7 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         |o, _| { o.search_system = true; Ok(()) }
     ),
     flag!("slab-allocate", Value "size", "link into a slab of this size (Kb, Mb, Gb)", |o, v| {
-        o.slab_size = Some(size(v)?);
+        o.slab_size = Some(size_in_kilobytes(v)?);
         Ok(())
     }),
     flag!(
@@ -136,11 +197,312 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
     }),
     flag!(
         "show-times", Nothing "", "print how long each step took",
-        |o, _| { o.show_times = true; Ok(()) }
+        |o, _| { o.show.times = true; Ok(()) }
     ),
-    flag!("time", Nothing "", "the same", |o, _| { o.show_times = true; Ok(()) }),
+    flag!("time", Nothing "", "the same", |o, _| { o.show.times = true; Ok(()) }),
     flag!(
         "show-relocated-section-contents", Nothing "", "print the bytes that were linked",
-        |o, _| { o.show_contents = true; Ok(()) }
+        |o, _| { o.show.contents = true; Ok(()) }
+    ),
+    flag!(
+        "show-addrs", Nothing "", "print addresses of symbols, sections, GOT entries and stubs",
+        |o, _| { o.show.addresses = true; Ok(()) }
+    ),
+    flag!(
+        "show-graphs", Value "regex", "print the linked graphs of files that match",
+        |o, v| {
+            let regex = Regex::new(&text(v)?).map_err(|why| why.to_string())?;
+            o.show.graphs = Some(regex);
+            Ok(())
+        }
+    ),
+    flag!(
+        "show-linked-files", Nothing "", "print the name of each file that is linked",
+        |o, _| { o.show.linked_files = true; Ok(()) }
+    ),
+    flag!(
+        "show-init-es", Nothing "", "print what is defined, before linking",
+        |o, _| { o.show.initial_symbols = true; Ok(()) }
+    ),
+    flag!(
+        "show-entry-es", Nothing "", "print what is defined, after linking",
+        |o, _| { o.show.final_symbols = true; Ok(()) }
+    ),
+    flag!(
+        "show-err-failed-to-materialize", Nothing "", "print what errors leave undone",
+        |o, _| { o.show.failed = true; Ok(()) }
+    ),
+    flag!(
+        "pre-prune-total-block-size", Nothing "", "print the size of all blocks before pruning",
+        |o, _| { o.show.size_before = true; Ok(()) }
+    ),
+    flag!(
+        "post-fixup-total-block-size", Nothing "", "print the size of all blocks that were linked",
+        |o, _| { o.show.size_after = true; Ok(()) }
+    ),
+    flag!("check", Value "file", "evaluate the rules in <file>; false ones fail", |o, v| {
+        o.checks.push(v.into());
+        Ok(())
+    }),
+    flag!("check-name", Value "name", "what rules begin with (default: jitlink-check)", |o, v| {
+        o.check_name = text(v)?;
+        Ok(())
+    }),
+    flag!("write-symtab", Value "file", "write the symbol table of what was linked", |o, v| {
+        o.symbol_table = Some(v.into());
+        Ok(())
+    }),
+    flag!(
+        "symbolicate-with", Value "file", "name the addresses in backtraces by a symbol table",
+        |o, v| { o.symbolicate = Some(v.into()); Ok(()) }
+    ),
+    flag!("alias", Value "name=other", "let a name stand for another", |o, v| {
+        o.aliases.push(alias(&text(v)?)?);
+        Ok(())
+    }),
+    flag!(
+        "sectcreate", Value "section,file[@symbol=offset,...]", "make a section of a file",
+        |o, v| { o.sections.push(sect_create(&text(v)?)?); Ok(()) }
+    ),
+    flag!(
+        "harness", Rest "file", "objects whose definitions replace those of the other objects",
+        |o, v| { o.inputs.push(Input::Harness(v.into())); Ok(()) }
+    ),
+    flag!("hidden-l", Joined "name", "link archive <name>, for this dylib alone", |o, v| {
+        o.inputs.push(Input::HiddenLibrary(text(v)?));
+        Ok(())
+    }),
+    flag!("load_hidden", Value "file", "link an archive, for this dylib alone", |o, v| {
+        o.inputs.push(Input::HiddenArchive(v.into()));
+        Ok(())
+    }),
+    flag!("weak-l", Joined "name", "let all symbols of library <name> be 0", |o, v| {
+        o.inputs.push(Input::WeakLibrary(text(v)?));
+        Ok(())
+    }),
+    flag!("weak_library", Value "file", "let all symbols of a library be 0", |o, v| {
+        o.inputs.push(Input::WeakFile(v.into()));
+        Ok(())
+    }),
+    flag!("preload", Value "library", "open a shared library first", |o, v| {
+        o.preload.push(v.into());
+        Ok(())
+    }),
+    flag!("triple", Value "triple", "the target (default: that of the first object)", |o, v| {
+        o.triple = Some(text(v)?);
+        Ok(())
+    }),
+    flag!(
+        "ObjC", Nothing "", "load members that define Objective-C classes (ELF has none)",
+        |_, _| Ok(())
+    ),
+    flag!(
+        "add-self-relocations", Nothing "", "test aid of another architecture: no effect",
+        |_, _| Ok(())
+    ),
+    flag!("color", Nothing "", "accepted for llvm-jitlink's sake: no effect", |_, _| Ok(())),
+    flag!("version", Nothing "", "print clinch's version", |o, _| {
+        o.version = true;
+        Ok(())
+    }),
+    flag!("speculate", Value "none", "accepted if 'none'", |_, v| only(v, "none", NO_LAZINESS)),
+    flag!("use-memmgr", Value "default", "accepted if 'default'", |_, v| {
+        only(v, "default", "there is one memory manager per kind of link")
+    }),
+    flag!("jd", Value "name", "refused: there is one dylib", |_, _| {
+        Err("not supported: there is one dylib, 'main'".into())
+    }),
+    flag!("lazy", Nothing "", "refused: functions are linked before the program starts", |_, _| {
+        Err(NO_LAZINESS.into())
+    }),
+    flag!("speculate-order", Value "file", "refused, as -lazy", |_, _| Err(NO_LAZINESS.into())),
+    flag!("record-lazy-execs", Value "file", "refused, as -lazy", |_, _| Err(NO_LAZINESS.into())),
+    flag!("oop-executor", Optional "path", "refused: code runs in this process", |_, _| {
+        Err(NO_EXECUTOR.into())
+    }),
+    flag!("oop-executor-connect", Value "address", "refused: code runs in this process", |_, _| {
+        Err(NO_EXECUTOR.into())
+    }),
+    flag!("orc-runtime", Value "archive", "refused: clinch has a runtime of its own", |_, _| {
+        Err("not needed: clinch has a runtime of its own".into())
+    }),
+    flag!("vtune-support", Nothing "", "refused: there is no such support", |_, _| {
+        Err("not supported; -perf-support tells Linux's perf of linked code".into())
+    }),
+    flag!(
+        "debugger-support", Nothing "", "tell debuggers (GDB, LLDB) of linked code",
+        |o, _| { o.audience.debugger = true; Ok(()) }
+    ),
+    flag!(
+        "perf-support", Nothing "", "name linked code for Linux's perf (map and jitdump)",
+        |o, _| { o.audience.perf = true; Ok(()) }
     ),
 ];
+
+const NO_LAZINESS: &str = "not supported: everything is linked before the program starts";
+const NO_EXECUTOR: &str = "not supported: code runs in this process";
+
+/// Takes one value of an option and refuses the others.
+fn only(value: &OsStr, known: &str, why: &str) -> Result<(), String> {
+    if value == known {
+        Ok(())
+    } else {
+        Err(format!("'{}': {why}", value.to_string_lossy()))
+    }
+}
+
+/// `name=address`
+fn absolute(value: &str) -> Result<(String, u64), String> {
+    let (name, address) = value
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| format!("Invalid absolute define \"{value}\". Syntax: <name>=<addr>"))?;
+    let address = number(OsStr::new(address)).map_err(|_| {
+        format!(
+            "Invalid address expression \"{address}\" in absolute symbol definition \"{value}\""
+        )
+    })?;
+    Ok((name.to_owned(), address))
+}
+
+/// `[dylib:]name=[dylib:]other`
+fn alias(value: &str) -> Result<(String, String), String> {
+    let (name, other) = value
+        .split_once('=')
+        .ok_or_else(|| format!("Invalid alias \"{value}\". Syntax: <alias>=<aliasee>"))?;
+    let in_main = |name: &str| match name.split_once(':') {
+        Some(("main", name)) => Ok(name.to_owned()),
+        Some((dylib, _)) => Err(format!("there is one dylib, 'main', and no '{dylib}'")),
+        None => Ok(name.to_owned()),
+    };
+    let (name, other) = (in_main(name)?, in_main(other)?);
+    if name.is_empty() || other.is_empty() {
+        return Err(format!(
+            "Invalid alias \"{value}\". Syntax: <alias>=<aliasee>"
+        ));
+    }
+    Ok((name, other))
+}
+
+/// `section,file[@symbol=offset,...]`: symbols stand behind the last `@`.
+fn sect_create(value: &str) -> Result<SectCreate, String> {
+    let fail = |why: &str| format!("In -sectcreate={value}, {why}");
+    let (section, rest) = value.split_once(',').unwrap_or((value, ""));
+    let (file, symbols) = rest.rsplit_once('@').unwrap_or((rest, ""));
+    if section.is_empty() {
+        return Err(fail("section name component cannot be empty"));
+    }
+    if file.is_empty() {
+        return Err(fail("filename component cannot be empty"));
+    }
+    let symbols = symbols
+        .split(',')
+        .filter(|symbol| !symbol.is_empty())
+        .map(|symbol| {
+            let (name, offset) = symbol.split_once('=').unwrap_or((symbol, ""));
+            let offset = number(OsStr::new(offset))
+                .map_err(|_| fail(&format!("{offset} is not a valid integer")))?;
+            if name.is_empty() {
+                return Err(fail("symbol name component cannot be empty"));
+            }
+            Ok((name.to_owned(), offset))
+        });
+    Ok(SectCreate {
+        section: section.to_owned(),
+        file: file.into(),
+        symbols: symbols.collect::<Result<_, _>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FLAGS, Input, JitOptions, absolute, alias, sect_create};
+    use crate::flags::list;
+    use std::ffi::OsString;
+
+    fn parse(words: &[&str]) -> Result<JitOptions, String> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut options = JitOptions::default();
+        list::parse(FLAGS, &words, &mut options, |options, word| {
+            options.inputs.push(Input::File(word.into()));
+            Ok(())
+        })?;
+        Ok(options)
+    }
+
+    #[test]
+    fn values_of_definitions() {
+        assert_eq!(absolute("X=0x10"), Ok(("X".into(), 16)));
+        assert!(
+            absolute("X")
+                .unwrap_err()
+                .contains("Invalid absolute define")
+        );
+        assert!(
+            absolute("X=y")
+                .unwrap_err()
+                .contains("Invalid address expression")
+        );
+        assert_eq!(alias("a=b"), Ok(("a".into(), "b".into())));
+        assert_eq!(alias("main:a=main:b"), Ok(("a".into(), "b".into())));
+        assert!(alias("x:a=b").is_err() && alias("a").is_err() && alias("=b").is_err());
+        let made = sect_create("__data,some@dir/f@foo=0,bar=0x4").unwrap();
+        assert_eq!(made.section, "__data");
+        assert_eq!(made.file.to_str(), Some("some@dir/f"));
+        assert_eq!(made.symbols, [("foo".into(), 0), ("bar".into(), 4)]);
+        assert!(sect_create("__data").is_err() && sect_create(",f").is_err());
+        assert!(sect_create("s,f@x").is_err() && sect_create("s,f@x=y").is_err());
+    }
+
+    #[test]
+    fn words_behind_args_and_harness() {
+        let options = parse(&[
+            "a.o",
+            "-args",
+            "x",
+            "-noexec",
+            "--harness",
+            "h.o",
+            "-lfoo",
+            "-args",
+            "y",
+        ])
+        .unwrap();
+        assert_eq!(options.arguments, ["x", "-noexec", "y"]);
+        assert_eq!(
+            options.inputs,
+            [
+                Input::File("a.o".into()),
+                Input::Harness("h.o".into()),
+                Input::Harness("-lfoo".into()),
+            ]
+        );
+        assert!(!options.no_exec);
+    }
+
+    #[test]
+    fn what_is_missing_is_refused_by_name() {
+        let refused: &[&[&str]] = &[
+            &["-jd", "x"],
+            &["-lazy"],
+            &["-speculate=simple"],
+            &["-speculate-order=x"],
+            &["-record-lazy-execs=x"],
+            &["-oop-executor"],
+            &["-oop-executor=x"],
+            &["-oop-executor-connect=x"],
+            &["-use-memmgr=shared"],
+            &["-orc-runtime=x"],
+            &["-vtune-support"],
+        ];
+        for words in refused {
+            let name = words[0].split('=').next().unwrap();
+            let said = parse(words).unwrap_err();
+            assert!(
+                said.contains(name) && said.contains("not") || said.contains("one"),
+                "{said}"
+            );
+        }
+        assert!(parse(&["-speculate=none", "-use-memmgr=default"]).is_ok());
+    }
+}

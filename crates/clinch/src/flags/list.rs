@@ -11,9 +11,11 @@ pub(crate) enum Takes {
     Nothing,
     /// One, behind `=` or as the next word.
     Value,
+    /// None, or one behind `=`.
+    Optional,
     /// One, right behind the name or as the next word: `-lm`, `-l m`.
     Joined,
-    /// All words that follow.
+    /// All words that follow, up to another flag of this kind.
     Rest,
 }
 
@@ -31,7 +33,16 @@ pub(crate) struct Flag<T> {
     pub(crate) set: fn(&mut T, &OsStr) -> Result<(), String>,
 }
 
-/// Parses words in order: flags into `options`, other words by `positional`.
+impl<T> Flag<T> {
+    /// Whether a word is this flag, with nothing attached.
+    fn is(&self, word: &[u8]) -> bool {
+        let name = word.strip_prefix(b"--").or_else(|| word.strip_prefix(b"-"));
+        name == Some(self.name.as_bytes())
+    }
+}
+
+/// Parses words in order: flags into `options`, other words by `positional`; behind `--` there are
+/// no flags.
 pub(crate) fn parse<T>(
     flags: &[Flag<T>],
     words: &[OsString],
@@ -39,8 +50,23 @@ pub(crate) fn parse<T>(
     positional: impl Fn(&mut T, &OsStr) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut words = words.iter();
+    // The flag that takes all words, once there was one.
+    let mut rest: Option<&Flag<T>> = None;
     while let Some(word) = words.next() {
         let bytes = word.as_bytes();
+        if let Some(flag) = rest {
+            match flags
+                .iter()
+                .find(|flag| flag.takes == Takes::Rest && flag.is(bytes))
+            {
+                Some(other) => rest = Some(other),
+                None => (flag.set)(options, word)?,
+            }
+            continue;
+        }
+        if bytes == b"--" {
+            return words.try_for_each(|word| positional(options, word));
+        }
         let Some(name) = bytes.strip_prefix(b"-").filter(|name| !name.is_empty()) else {
             positional(options, word)?;
             continue;
@@ -53,13 +79,11 @@ pub(crate) fn parse<T>(
         let shown = word.to_string_lossy();
         if let Some(flag) = flags.iter().find(|flag| flag.name.as_bytes() == name) {
             let value = match (flag.takes, attached) {
-                (Takes::Nothing, None) => OsStr::new("").to_owned(),
+                (Takes::Nothing | Takes::Optional, None) => OsStr::new("").to_owned(),
                 (Takes::Nothing, Some(_)) => return Err(format!("option {shown} takes no value")),
                 (Takes::Rest, None) => {
-                    for word in words.by_ref() {
-                        (flag.set)(options, word)?;
-                    }
-                    break;
+                    rest = Some(flag);
+                    continue;
                 }
                 (_, Some(value)) => OsString::from_vec(value.to_vec()),
                 (Takes::Value | Takes::Joined, None) => words
@@ -96,6 +120,7 @@ pub(crate) fn help<T>(flags: &[Flag<T>]) -> String {
         let name = match flag.takes {
             Takes::Nothing => format!("-{}", flag.name),
             Takes::Value => format!("-{}=<{}>", flag.name, flag.value),
+            Takes::Optional => format!("-{}[=<{}>]", flag.name, flag.value),
             Takes::Joined => format!("-{}<{}>", flag.name, flag.value),
             Takes::Rest => format!("-{} <{}>...", flag.name, flag.value),
         };
@@ -124,13 +149,22 @@ pub(crate) fn number(value: &OsStr) -> Result<u64, String> {
 
 /// A number of bytes with an optional unit: `4096`, `64Kb`, `10Mb`, `1Gb`.
 pub(crate) fn size(value: &OsStr) -> Result<u64, String> {
+    size_in(value, 0)
+}
+
+/// The same, where a number without unit counts kilobytes.
+pub(crate) fn size_in_kilobytes(value: &OsStr) -> Result<u64, String> {
+    size_in(value, 10)
+}
+
+fn size_in(value: &OsStr, no_unit: u32) -> Result<u64, String> {
     let text = text(value)?;
     let lower = text.to_ascii_lowercase();
     let units = [("kb", 10), ("mb", 20), ("gb", 30)];
     let (digits, shift) = units
         .iter()
         .find_map(|&(unit, shift)| Some((lower.strip_suffix(unit)?, shift)))
-        .unwrap_or((lower.as_str(), 0));
+        .unwrap_or((lower.as_str(), no_unit));
     number(OsStr::new(digits.trim()))?
         .checked_mul(1 << shift)
         .ok_or_else(|| format!("'{text}' is too large"))
@@ -239,6 +273,8 @@ mod tests {
         assert_eq!(size(OsStr::new("1Gb")), Ok(1 << 30));
         assert_eq!(size(OsStr::new("64Kb")), Ok(65_536));
         assert_eq!(size(OsStr::new("4096")), Ok(4096));
+        assert_eq!(size_in_kilobytes(OsStr::new("100")), Ok(102_400));
+        assert_eq!(size_in_kilobytes(OsStr::new("1Mb")), Ok(1 << 20));
         assert_eq!(number(OsStr::new("0x1000")), Ok(4096));
         assert!(size(OsStr::new("99999999999Gb")).is_err());
         assert!(number(OsStr::new("x")).is_err());

@@ -2,6 +2,7 @@
 //! and behind `--` the program's arguments.
 
 use super::list::number;
+use clinch_jit::debug::Audience;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub(crate) struct RunOptions {
     pub(crate) time: bool,
     pub(crate) threads: Option<usize>,
     pub(crate) entry: Option<String>,
+    /// Who is to be told of the code.
+    pub(crate) audience: Audience,
     pub(crate) help: bool,
 }
 
@@ -54,6 +57,8 @@ object, an archive, a shared library or a linker script that stands for librarie
   -entry=<symbol>              call this in place of main
   -num-threads=<n>             link on so many threads
   --time                       print how long each step took
+  --gdb                        tell debuggers (GDB, LLDB) of the program
+  --perf                       name its functions for Linux's perf (map and jitdump)
   @<file>                      options and files from a response file
 ";
 
@@ -103,6 +108,8 @@ pub(crate) fn parse(words: &[OsString]) -> Result<RunOptions, String> {
             }
             "--help" | "-help" | "-h" => options.help = true,
             "--time" | "-time" => options.time = true,
+            "--gdb" => options.audience.debugger = true,
+            "--perf" => options.audience.perf = true,
             "-l" => options
                 .inputs
                 .push(Input::Library(lossy(&value("library")?))),

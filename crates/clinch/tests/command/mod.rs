@@ -1,5 +1,7 @@
 //! The command line of `clinch run`: what the README promises, sources, options, response files.
 
+mod executor;
+
 use crate::support::{Source, archive, clinch, clinch_run, root, run, scratch};
 use std::ffi::OsString;
 use std::fs;

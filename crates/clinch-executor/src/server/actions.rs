@@ -1,0 +1,263 @@
+//! Allocations: pages filled and protected, actions done in order, and all of it undone in
+//! reverse.
+
+use super::{Connection, State};
+use crate::system::code::{self, Callable};
+use crate::threads::lock;
+use crate::wire::{Action, Protection, Refusal, Segment, Step};
+use clinch_graph::index::int::u64_of;
+use std::sync::Arc;
+
+/// Memory in use, and how to undo it.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    /// Start and end of each run of pages.
+    ranges: Vec<(u64, u64)>,
+    /// In the order of the actions that they undo.
+    undo: Vec<Action>,
+}
+
+/// Pages that are filled; their actions are still to be done.
+#[derive(Debug)]
+pub(super) struct Placed {
+    ranges: Vec<(u64, u64)>,
+    /// Pages to protect when the actions are done.
+    late: Vec<(u64, u64, Protection)>,
+}
+
+impl State {
+    pub(super) fn has_undo(&self) -> bool {
+        !self.allocations.is_empty()
+    }
+
+    pub(super) fn undo_runs_code(&self, allocations: &[u64]) -> bool {
+        allocations
+            .iter()
+            .filter_map(|id| self.allocations.get(id))
+            .any(|allocation| allocation.undo.iter().any(Action::runs_code))
+    }
+
+    /// Takes the pages of segments for one allocation, all or none.
+    fn take(&mut self, segments: &[Segment<'_>]) -> Result<Vec<(u64, u64)>, Refusal> {
+        let mut ranges = Vec::with_capacity(segments.len());
+        for segment in segments {
+            let taken = self.take_one(segment);
+            match taken {
+                Ok((start, end)) if start < end => ranges.push((start, end)),
+                Ok(_) => {}
+                Err(refusal) => {
+                    self.give_back(&ranges);
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(ranges)
+    }
+
+    fn take_one(&mut self, segment: &Segment<'_>) -> Result<(u64, u64), Refusal> {
+        let (start, end) = self.memory.range(segment.address, segment.size)?;
+        let size = u64_of(segment.content.len());
+        if size > segment.size {
+            return Err(Refusal::TooLarge(size));
+        }
+        if let Some(taken) = self.taken_within(start, end) {
+            return Err(Refusal::InUse(taken));
+        }
+        if start < end {
+            self.taken.insert(start, end);
+        }
+        Ok((start, end))
+    }
+
+    fn give_back(&mut self, ranges: &[(u64, u64)]) {
+        for (start, _) in ranges {
+            self.taken.remove(start);
+        }
+    }
+
+    /// Gives pages up and lets others take them.
+    fn discard(&mut self, ranges: &[(u64, u64)]) -> Result<(), Refusal> {
+        let mut result = Ok(());
+        for &(start, end) in ranges {
+            self.frames.deregister_within(start, end);
+            let discarded = self.memory.protect(start, end - start, Protection::None);
+            result = result.and(discarded);
+        }
+        self.give_back(ranges);
+        result
+    }
+
+    fn fill(&mut self, segments: &[Segment<'_>]) -> Result<(), Refusal> {
+        for segment in segments {
+            let (address, size) = (segment.address, segment.size);
+            self.memory.protect(address, size, Protection::ReadWrite)?;
+            self.memory.write(address, segment.content)?;
+            if !segment.sealed_late {
+                self.memory.protect(address, size, segment.protection)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Fills and protects the pages of segments. When it fails, they are given up.
+    pub(super) fn place(&self, segments: &[Segment<'_>]) -> Result<Placed, Refusal> {
+        let state = &mut *lock(&self.state);
+        let ranges = state.take(segments)?;
+        if let Err(refusal) = state.fill(segments) {
+            // The first error is the one to report.
+            let _ = state.discard(&ranges);
+            return Err(refusal);
+        }
+        let late = segments
+            .iter()
+            .filter(|segment| segment.sealed_late)
+            .map(|segment| (segment.address, segment.size, segment.protection))
+            .collect();
+        Ok(Placed { ranges, late })
+    }
+
+    /// Does the actions of an allocation and seals it. When that fails, what was done is undone
+    /// and the pages are given up.
+    pub(super) fn finish(
+        self: &Arc<Self>,
+        placed: Placed,
+        steps: Vec<Step>,
+    ) -> Result<u64, Refusal> {
+        let mut undo = Vec::new();
+        let mut result = Ok(());
+        for (index, step) in steps.into_iter().enumerate() {
+            result = self.perform_nth(index, &step.action);
+            if result.is_err() {
+                break;
+            }
+            undo.extend(step.undo);
+        }
+        let allocation = Allocation {
+            ranges: placed.ranges,
+            undo,
+        };
+        let result = result.and_then(|()| {
+            let memory = &mut lock(&self.state).memory;
+            let mut late = placed.late.into_iter();
+            late.try_for_each(|(start, size, protection)| memory.protect(start, size, protection))
+        });
+        if let Err(refusal) = result {
+            if let Err(error) = self.undo_one(&allocation) {
+                self.log(&format!("undoing an allocation that failed: {error}"));
+            }
+            return Err(refusal);
+        }
+        let state = &mut *lock(&self.state);
+        state.n_allocations += 1;
+        state.allocations.insert(state.n_allocations, allocation);
+        Ok(state.n_allocations)
+    }
+
+    /// Undoes allocations, last to first; the first error is the result.
+    pub(super) fn deallocate(self: &Arc<Self>, ids: &[u64]) -> Result<(), Refusal> {
+        let mut result = Ok(());
+        for &id in ids.iter().rev() {
+            let allocation = lock(&self.state).allocations.remove(&id);
+            let undone = match allocation {
+                Some(allocation) => self.undo_one(&allocation),
+                None => Err(Refusal::NoAllocation(id)),
+            };
+            result = result.and(undone);
+        }
+        result
+    }
+
+    /// Undoes all allocations, last to first. There is nobody to tell errors to.
+    pub(super) fn deallocate_all(self: &Arc<Self>) {
+        loop {
+            let last = lock(&self.state).allocations.pop_last();
+            let Some((_, allocation)) = last else { return };
+            let _ = self.undo_one(&allocation);
+        }
+    }
+
+    fn undo_one(self: &Arc<Self>, allocation: &Allocation) -> Result<(), Refusal> {
+        let mut result = Ok(());
+        for (index, action) in allocation.undo.iter().enumerate().rev() {
+            let undone = self.perform_nth(index, action);
+            result = result.and(undone);
+        }
+        let discarded = lock(&self.state).discard(&allocation.ranges);
+        result.and(discarded)
+    }
+
+    /// Does actions in order until one fails.
+    pub(super) fn perform_all(self: &Arc<Self>, actions: &[Action]) -> Result<(), Refusal> {
+        let mut actions = actions.iter().enumerate();
+        actions.try_for_each(|(index, action)| self.perform_nth(index, action))
+    }
+
+    fn perform_nth(self: &Arc<Self>, index: usize, action: &Action) -> Result<(), Refusal> {
+        self.perform(action).map_err(|refusal| Refusal::Action {
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            why: refusal.to_string(),
+        })
+    }
+
+    /// Does an action. No lock is held while code runs.
+    fn perform(self: &Arc<Self>, action: &Action) -> Result<(), Refusal> {
+        let callable = |address| Callable::new(&lock(&self.state).memory, address);
+        match action {
+            Action::RegisterFrames { begin } => {
+                let state = &mut *lock(&self.state);
+                state.frames.register(&state.memory, *begin)
+            }
+            Action::DeregisterFrames { begin } => lock(&self.state).frames.deregister(*begin),
+            Action::WriteWord { address, value } => {
+                let word = value.to_ne_bytes();
+                lock(&self.state).memory.write(*address, &word)
+            }
+            Action::ResolveIfunc { slot, resolver } => {
+                let value = callable(*resolver)?.resolve();
+                lock(&self.state).memory.write(*slot, &value.to_ne_bytes())
+            }
+            Action::RunArray {
+                address,
+                count,
+                backward,
+            } => self.run_array(*address, *count, *backward),
+            Action::RunHandlers { handle } => {
+                code::run_handlers(*handle);
+                Ok(())
+            }
+            Action::Call { function, input } => {
+                let why = callable(*function)?.call_wrapper(input)?;
+                match why.is_empty() {
+                    true => Ok(()),
+                    false => Err(Refusal::Failed(String::from_utf8_lossy(&why).into_owned())),
+                }
+            }
+        }
+    }
+
+    fn run_array(&self, address: u64, count: u64, backward: bool) -> Result<(), Refusal> {
+        let arguments = lock(&self.state).arguments();
+        for n in 0..count {
+            let n = if backward { count - 1 - n } else { n };
+            let slot = n
+                .checked_mul(u64_of(size_of::<usize>()))
+                .and_then(|offset| address.checked_add(offset))
+                .ok_or(Refusal::NotOwned {
+                    address,
+                    size: count,
+                })?;
+            let function = {
+                let memory = &lock(&self.state).memory;
+                let function = u64_of(usize::from_ne_bytes(memory.array(slot)?));
+                if function == 0 || function == u64_of(usize::MAX) {
+                    continue;
+                }
+                Callable::new(memory, function)?
+            };
+            function.call_program(&arguments);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! What messages are made of: places and protections, segments, actions.
+
+use super::{Decoder, Encoder, WireError};
+
+/// What pages allow. Nothing is writable and executable, so there is no such value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protection {
+    /// Nothing; contents are given up, and are zero when access is next allowed.
+    None,
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+    /// Reading and running.
+    ReadExecute,
+}
+
+impl Protection {
+    pub(super) fn encode(self, to: &mut Encoder<'_>) {
+        to.u8(match self {
+            Self::None => 0,
+            Self::Read => 1,
+            Self::ReadWrite => 2,
+            Self::ReadExecute => 3,
+        });
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        match from.u8()? {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Read),
+            2 => Ok(Self::ReadWrite),
+            3 => Ok(Self::ReadExecute),
+            value => Err(WireError::Value {
+                what: "protection",
+                value: value.into(),
+            }),
+        }
+    }
+}
+
+/// Where address space is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Anywhere.
+    Any,
+    /// Below 2 GiB; nowhere else will do.
+    Low,
+    /// Within 2 GiB of the executor's C library; elsewhere when there is no room.
+    Near,
+}
+
+impl Place {
+    pub(super) fn encode(self, to: &mut Encoder<'_>) {
+        to.u8(match self {
+            Self::Any => 0,
+            Self::Low => 1,
+            Self::Near => 2,
+        });
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        match from.u8()? {
+            0 => Ok(Self::Any),
+            1 => Ok(Self::Low),
+            2 => Ok(Self::Near),
+            value => Err(WireError::Value {
+                what: "place",
+                value: value.into(),
+            }),
+        }
+    }
+}
+
+/// Bytes for an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece<'a> {
+    /// Where they go.
+    pub address: u64,
+    /// What goes there.
+    pub bytes: &'a [u8],
+}
+
+/// Pages that become one segment of an allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment<'a> {
+    /// Where it begins: a page.
+    pub address: u64,
+    /// How many bytes it has; the rest of its last page belongs to it.
+    pub size: u64,
+    /// What its pages allow in the end.
+    pub protection: Protection,
+    /// Whether its pages stay writable until the actions ran.
+    pub sealed_late: bool,
+    /// Bytes for its beginning. What they do not reach stays as it was: zero, or what was
+    /// written before, for contents that do not fit into a frame.
+    pub content: &'a [u8],
+}
+
+/// Something to do in the executor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Tells the unwinder of the records that begin at the address and end with a zero length.
+    RegisterFrames {
+        /// The first record.
+        begin: u64,
+    },
+    /// Makes the unwinder forget them.
+    DeregisterFrames {
+        /// The first record.
+        begin: u64,
+    },
+    /// Writes a word of a pointer's size.
+    WriteWord {
+        /// Where.
+        address: u64,
+        /// What.
+        value: u64,
+    },
+    /// Writes the address that a resolver answers.
+    ResolveIfunc {
+        /// Where.
+        slot: u64,
+        /// The function that answers it.
+        resolver: u64,
+    },
+    /// Calls the functions of an array, as initializers are called: with the program's arguments
+    /// and environment. Null and minus one are skipped, as by the C library's start code.
+    RunArray {
+        /// Where the array of addresses is.
+        address: u64,
+        /// How many there are.
+        count: u64,
+        /// Whether the last is called first.
+        backward: bool,
+    },
+    /// Runs the exit handlers that were registered with a handle, last to first, each once.
+    RunHandlers {
+        /// The handle: the address of a `__dso_handle`.
+        handle: u64,
+    },
+    /// Calls a wrapper; what it answers, unless it is nothing, is why it failed.
+    Call {
+        /// The wrapper.
+        function: u64,
+        /// What it is given.
+        input: Vec<u8>,
+    },
+}
+
+impl Action {
+    /// Whether the action runs code that the executor knows nothing of.
+    pub fn runs_code(&self) -> bool {
+        match self {
+            Self::RegisterFrames { .. }
+            | Self::DeregisterFrames { .. }
+            | Self::WriteWord { .. } => false,
+            Self::ResolveIfunc { .. }
+            | Self::RunArray { .. }
+            | Self::RunHandlers { .. }
+            | Self::Call { .. } => true,
+        }
+    }
+
+    pub(super) fn encode(&self, to: &mut Encoder<'_>) {
+        match self {
+            Self::RegisterFrames { begin } => {
+                to.u8(1);
+                to.u64(*begin);
+            }
+            Self::DeregisterFrames { begin } => {
+                to.u8(2);
+                to.u64(*begin);
+            }
+            Self::WriteWord { address, value } => {
+                to.u8(3);
+                to.u64(*address);
+                to.u64(*value);
+            }
+            Self::ResolveIfunc { slot, resolver } => {
+                to.u8(4);
+                to.u64(*slot);
+                to.u64(*resolver);
+            }
+            Self::RunArray {
+                address,
+                count,
+                backward,
+            } => {
+                to.u8(5);
+                to.u64(*address);
+                to.u64(*count);
+                to.bool(*backward);
+            }
+            Self::RunHandlers { handle } => {
+                to.u8(6);
+                to.u64(*handle);
+            }
+            Self::Call { function, input } => {
+                to.u8(7);
+                to.u64(*function);
+                to.bytes(input);
+            }
+        }
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        Ok(match from.u8()? {
+            1 => Self::RegisterFrames { begin: from.u64()? },
+            2 => Self::DeregisterFrames { begin: from.u64()? },
+            3 => Self::WriteWord {
+                address: from.u64()?,
+                value: from.u64()?,
+            },
+            4 => Self::ResolveIfunc {
+                slot: from.u64()?,
+                resolver: from.u64()?,
+            },
+            5 => Self::RunArray {
+                address: from.u64()?,
+                count: from.u64()?,
+                backward: from.bool()?,
+            },
+            6 => Self::RunHandlers {
+                handle: from.u64()?,
+            },
+            7 => Self::Call {
+                function: from.u64()?,
+                input: from.bytes()?.to_vec(),
+            },
+            value => {
+                return Err(WireError::Value {
+                    what: "action",
+                    value: value.into(),
+                });
+            }
+        })
+    }
+}
+
+/// An action and what takes it back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// What to do when memory is finalized.
+    pub action: Action,
+    /// What to do when it is given back.
+    pub undo: Option<Action>,
+}
+
+impl Step {
+    /// The fewest bytes that a step takes.
+    pub(super) const LEAST: usize = 10;
+
+    pub(super) fn encode(&self, to: &mut Encoder<'_>) {
+        self.action.encode(to);
+        to.bool(self.undo.is_some());
+        if let Some(undo) = &self.undo {
+            undo.encode(to);
+        }
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        let action = Action::decode(from)?;
+        let undo = from.bool()?.then(|| Action::decode(from)).transpose()?;
+        Ok(Self { action, undo })
+    }
+}
+
+/// A name that was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes, 0 when not known.
+    pub size: u64,
+    /// Whether it is data (not a function).
+    pub is_data: bool,
+}

@@ -1,0 +1,10 @@
+//! Tests by topic.
+
+mod calls;
+mod handshake;
+mod hostile;
+mod leaks;
+mod memory;
+mod process;
+pub(crate) mod support;
+mod wire;
