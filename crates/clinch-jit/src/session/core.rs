@@ -147,8 +147,10 @@ impl Core {
                 // A link asks libraries itself, its own first.
                 None if for_link.is_some() => Wanted::Address(None),
                 None => {
+                    // The lock is not taken twice: a writer between the two would wait for ever.
+                    let provided = self.read().provided(&ask.name);
                     let outside = || ask.external().and_then(|ask| self.outside(order, &ask));
-                    let address = self.read().provided(&ask.name).or_else(outside);
+                    let address = provided.or_else(outside);
                     if address.is_none() && !ask.is_weak {
                         missing.push(String::from_utf8_lossy(&ask.name).into_owned());
                     }

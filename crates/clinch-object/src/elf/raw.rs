@@ -104,6 +104,13 @@ pub struct Format {
 }
 
 impl Format {
+    /// What nearly all objects are. Loops over symbols, headers and records are compiled once for
+    /// it and once for the others, since a choice per field costs more than the field.
+    pub const LITTLE_64: Self = Self {
+        is_64: true,
+        endian: Endian::Little,
+    };
+
     /// Two bytes at `offset`.
     #[inline]
     pub fn u16(self, bytes: &[u8], offset: usize) -> Option<u16> {
@@ -431,6 +438,13 @@ pub struct Sections<'d> {
 }
 
 impl Sections<'_> {
+    /// The same in a format that the compiler knows.
+    #[inline]
+    pub(super) fn in_format(self, format: Format) -> Self {
+        debug_assert_eq!(self.format, format, "the same format");
+        Self { format, ..self }
+    }
+
     /// How many sections there are.
     pub fn len(&self) -> usize {
         self.table.len() / self.format.section_header_size()

@@ -35,10 +35,17 @@ impl EdgeSource for ElfObject {
         let format = self.format();
         match (header.kind, format.is_64) {
             (sht::CREL, _) => self.decode_crel(request, table, header.offset, out),
-            (sht::RELA, true) => self.decode_fixed::<24>(request, table, &header, rela64, out),
-            (sht::RELA, false) => self.decode_fixed::<12>(request, table, &header, rela32, out),
-            (_, true) => self.decode_fixed::<16>(request, table, &header, rel64, out),
-            (_, false) => self.decode_fixed::<8>(request, table, &header, rel32, out),
+            (sht::RELA, true) if format == Format::LITTLE_64 => {
+                self.decode_fixed::<24>(Format::LITTLE_64, request, table, &header, rela64, out)
+            }
+            (sht::RELA, true) => {
+                self.decode_fixed::<24>(format, request, table, &header, rela64, out)
+            }
+            (sht::RELA, false) => {
+                self.decode_fixed::<12>(format, request, table, &header, rela32, out)
+            }
+            (_, true) => self.decode_fixed::<16>(format, request, table, &header, rel64, out),
+            (_, false) => self.decode_fixed::<8>(format, request, table, &header, rel32, out),
         }
     }
 
@@ -80,15 +87,16 @@ impl ElfObject {
         Some((header, table))
     }
 
+    #[inline(always)]
     fn decode_fixed<const N: usize>(
         &self,
+        format: Format,
         request: &EdgeRequest<'_>,
         table: &[u8],
         header: &SectionHeader,
         read: impl Fn(Format, &[u8; N]) -> Option<Record>,
         out: &mut Vec<Edge>,
     ) -> Result<(), EdgeError> {
-        let format = self.format();
         let (records, rest) = table.as_chunks::<N>();
         out.reserve(records.len());
         for (index, raw) in records.iter().enumerate() {
@@ -232,6 +240,7 @@ impl ElfObject {
     }
 }
 
+#[inline]
 fn rela64(format: Format, raw: &[u8; 24]) -> Option<Record> {
     let info = format.u64(raw, 8)?;
     Some(Record {

@@ -11,7 +11,7 @@
 
 use super::headers::{ElfObject, Failure};
 use super::object::ReadOptions;
-use super::raw::{SectionHeader, shf, sht, slice};
+use super::raw::{Format, SectionHeader, Sections, shf, sht, slice};
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::index::int::{u32_of, u64_of, usize_of};
 use std::ops::Range;
@@ -112,6 +112,21 @@ impl Scan {
         options: ReadOptions,
     ) -> Result<Self, Failure> {
         let sections = object.header.sections(bytes);
+        if object.format() == Format::LITTLE_64 {
+            let sections = sections.in_format(Format::LITTLE_64);
+            Self::of_sections(object, bytes, options, &sections)
+        } else {
+            Self::of_sections(object, bytes, options, &sections)
+        }
+    }
+
+    #[inline(always)]
+    fn of_sections(
+        object: &ElfObject,
+        bytes: &[u8],
+        options: ReadOptions,
+        sections: &Sections<'_>,
+    ) -> Result<Self, Failure> {
         let mut scan = Self::default();
         let mut tables = Tables {
             of: vec![0; sections.len()],

@@ -8,7 +8,7 @@
 )]
 
 use super::headers::{ElfObject, Failure, align_log2, check_name};
-use super::raw::{SectionHeader, shf, sht};
+use super::raw::{Format, SectionHeader, Sections, shf, sht};
 use super::scan::{ListedSection, NONE, SectionList};
 use super::symbol::read_ahead;
 use crate::compressed;
@@ -66,8 +66,24 @@ pub(super) fn fill(
     comdats: IdRange<ComdatId>,
     list: &SectionList,
 ) -> Result<BlockRest, Failure> {
+    let sections = object.header.sections(part.bytes);
+    if object.format() == Format::LITTLE_64 {
+        let sections = sections.in_format(Format::LITTLE_64);
+        fill_from(object, part, comdats, list, &sections)
+    } else {
+        fill_from(object, part, comdats, list, &sections)
+    }
+}
+
+#[inline(always)]
+fn fill_from(
+    object: &ElfObject,
+    part: &mut BlockPart<'_>,
+    comdats: IdRange<ComdatId>,
+    list: &SectionList,
+    sections: &Sections<'_>,
+) -> Result<BlockRest, Failure> {
     let bytes = part.bytes;
-    let sections = object.header.sections(bytes);
     read_ahead(bytes.get(object.names.clone()).unwrap_or(&[]));
     let mut number_of = vec![NONE; sections.len()];
     let mut rest = BlockRest::default();

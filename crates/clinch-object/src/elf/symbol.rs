@@ -8,7 +8,7 @@
 )]
 
 use super::headers::{ElfObject, Failure, check_name, entry_offset};
-use super::raw::{RawSymbol, shn, st};
+use super::raw::{Format, RawSymbol, shn, st};
 use super::scan::Scan;
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::index::int::{u64_of, usize_of};
@@ -22,8 +22,22 @@ pub(super) fn fill(
     part: &mut SymbolPart<'_>,
     hashes: &mut [u32],
 ) -> Result<(), Failure> {
+    if object.format() == Format::LITTLE_64 {
+        fill_as(Format::LITTLE_64, object, scan, part, hashes)
+    } else {
+        fill_as(object.format(), object, scan, part, hashes)
+    }
+}
+
+#[inline(always)]
+fn fill_as(
+    format: Format,
+    object: &ElfObject,
+    scan: &Scan,
+    part: &mut SymbolPart<'_>,
+    hashes: &mut [u32],
+) -> Result<(), Failure> {
     let bytes = part.bytes;
-    let format = object.format();
     let table = object.symbol_table(bytes);
     let names = bytes.get(object.strings.clone()).unwrap_or(&[]);
     read_ahead(names);
