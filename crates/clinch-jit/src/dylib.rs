@@ -283,16 +283,13 @@ impl Dylib {
         unsafe { init::run(&initializers, arguments.arguments()) };
     }
 
-    /// Gives back everything the process holds for the dylib: handlers and finalizers are run,
-    /// unwind tables forgotten, memory released.
-    ///
-    /// # Errors
-    /// What the system says when memory is given back.
+    /// Runs what was left for the dylib's end: handlers that were registered for it, last to
+    /// first, then finalizers. Each runs once.
     ///
     /// # Safety
-    /// No code of the dylib may be running, and nobody may use its addresses afterwards.
-    #[expect(unsafe_code, reason = "takes linked code away")]
-    pub unsafe fn unload(self) -> Result<(), MemoryError> {
+    /// Runs code of the inputs, none of which may be running.
+    #[expect(unsafe_code, reason = "runs linked code")]
+    pub unsafe fn finalize(&self) {
         let handles = std::mem::take(&mut lock(&self.runtime).handles);
         for handle in handles
             .into_iter()
@@ -307,6 +304,20 @@ impl Dylib {
             // SAFETY: as above.
             unsafe { finalizers.run() };
         }
+    }
+
+    /// Gives back everything the process holds for the dylib: handlers and finalizers are run,
+    /// unwind tables forgotten, memory released.
+    ///
+    /// # Errors
+    /// What the system says when memory is given back.
+    ///
+    /// # Safety
+    /// No code of the dylib may be running, and nobody may use its addresses afterwards.
+    #[expect(unsafe_code, reason = "takes linked code away")]
+    pub unsafe fn unload(self) -> Result<(), MemoryError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.finalize() };
         let copies = std::mem::take(&mut lock(&self.runtime).copies);
         for copy in copies.into_iter().rev() {
             // SAFETY: as above.

@@ -11,6 +11,31 @@
 //! - A [`LinkPlugin`] sees and changes links.
 //! - A [`MaterializationUnit`] makes an object when one of its symbols is asked for.
 //!
+//! ```no_run
+//! use clinch_graph::InputName;
+//! use clinch_jit::session::{DylibSources, Match, Session, SessionOptions};
+//!
+//! let arch = clinch_target::host_arch().ok_or("unknown host")?;
+//! let session = Session::new(arch, SessionOptions::default());
+//! let base = session.create_dylib("base", DylibSources::default())?;
+//! let main = session.create_dylib("main", DylibSources::default())?;
+//! main.set_link_order(&[(main.id(), Match::All), (base.id(), Match::Exported)]);
+//! base.add_objects(vec![(InputName::file("base.o"), std::fs::read("base.o")?.into())])?;
+//!
+//! // What is added with a tracker can be removed again.
+//! let tracker = main.create_tracker();
+//! tracker.add_objects(vec![(InputName::file("a.o"), std::fs::read("a.o")?.into())])?;
+//! let f = main.look_up("f")?;
+//! println!("f is at {f:#x}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Functions may be linked when they are called first ([`Dylib::add_lazy_objects`]), be pointed
+//! elsewhere while code runs ([`Dylib::redirect`]), and be replaced by new versions
+//! ([`Dylib::replace`]). Linked code may open, ask and close dylibs itself: it finds
+//! `clinch_dlopen`, `clinch_dlsym`, `clinch_dlclose` and `clinch_dlerror`, each of which takes
+//! `__clinch_session` first.
+//!
 //! Links run on as many threads as the session was given, and on those that wait for a look-up.
 //! Nothing recurs: a chain of a million objects needs no stack.
 

@@ -12,7 +12,8 @@ use clinch_graph::InputName;
 use clinch_target::Arch;
 use std::sync::Arc;
 
-/// Defines symbols that were looked for and not found.
+/// Defines symbols that were looked for and not found. One look-up at a time is closed over what
+/// it needs, and generators are asked meanwhile: so they must not look anything up themselves.
 pub trait Generator: Send {
     /// Objects that define some of the names; they are added to the dylib. Called for a name once.
     ///

@@ -8,6 +8,7 @@ mod open;
 mod plugin;
 mod sources;
 mod stress;
+mod threads;
 mod tracker;
 
 use crate::support::{self, Folder};

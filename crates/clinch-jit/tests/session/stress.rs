@@ -230,3 +230,30 @@ fn a_chain_of_many_links() {
         assert_eq!(support::int(support::call(address)), sum);
     }
 }
+
+/// A chain over as many objects as are wanted (`CLINCH_CHAIN`), all in one link.
+#[test]
+fn a_chain_of_many_objects() {
+    let n = std::env::var("CLINCH_CHAIN").ok();
+    let n = n.and_then(|n| n.parse().ok()).unwrap_or(20_000);
+    let session = session(1);
+    let (dylib, _) = dylib_with_memory(&session, "main");
+    let objects = (0..n).map(|index| {
+        let made = Made {
+            value: 1,
+            calls: (index + 1 < n).then_some(index + 1),
+        };
+        let bytes = object(index, made).into();
+        (InputName::file(&format!("{index}.o")), bytes)
+    });
+    let added = dylib.add_objects(objects.collect());
+    assert!(added.is_ok(), "{added:?}");
+    let address = dylib
+        .look_up("f0")
+        .unwrap_or_else(|error| panic!("{error}"));
+    // Its frames need some 16 bytes each.
+    let call = std::thread::Builder::new().stack_size(64 << 20);
+    let sum = call.spawn(move || support::int(support::call(address)));
+    let sum = sum.expect("a thread").join().expect("it runs");
+    assert_eq!(sum, i64::try_from(n).expect("small"));
+}

@@ -70,6 +70,12 @@ fn start(
     exit::exit(finish(status))
 }
 
+/// Runs the handlers and finalizers of a program whose `main` has returned.
+fn finalize(dylib: &Dylib) {
+    // SAFETY: nothing of the program runs; the user asked to run these inputs.
+    unsafe { dylib.finalize() };
+}
+
 /// What is not a command: asking for help or the version, or a mistake.
 pub(crate) fn other(name: &str) -> ExitCode {
     match name {

@@ -67,6 +67,8 @@ pub(crate) struct JitOptions {
     pub(crate) aliases: Vec<(String, String)>,
     pub(crate) sections: Vec<SectCreate>,
     /// Shared libraries to open.
+    /// The archive of a runtime that is not needed, but that must be there.
+    pub(crate) runtime: Option<PathBuf>,
     pub(crate) preload: Vec<PathBuf>,
     pub(crate) triple: Option<String>,
     pub(crate) checks: Vec<PathBuf>,
@@ -100,6 +102,7 @@ impl Default for JitOptions {
             absolutes: Vec::new(),
             aliases: Vec::new(),
             sections: Vec::new(),
+            runtime: None,
             preload: Vec::new(),
             triple: None,
             checks: Vec::new(),
@@ -323,9 +326,11 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
     flag!("oop-executor-connect", Value "address", "refused: code runs in this process", |_, _| {
         Err(NO_EXECUTOR.into())
     }),
-    flag!("orc-runtime", Value "archive", "refused: clinch has a runtime of its own", |_, _| {
-        Err("not needed: clinch has a runtime of its own".into())
-    }),
+    flag!(
+        "orc-runtime", Value "archive",
+        "an archive that must be there; what it offers clinch has of its own",
+        |o, v| { o.runtime = Some(v.into()); Ok(()) }
+    ),
     flag!("vtune-support", Nothing "", "refused: there is no such support", |_, _| {
         Err("not supported; -perf-support tells Linux's perf of linked code".into())
     }),
@@ -492,7 +497,6 @@ mod tests {
             &["-oop-executor=x"],
             &["-oop-executor-connect=x"],
             &["-use-memmgr=shared"],
-            &["-orc-runtime=x"],
             &["-vtune-support"],
         ];
         for words in refused {

@@ -3,6 +3,7 @@
 
 mod check;
 mod options;
+mod probes;
 mod show;
 
 use crate::support::{Output, clinch, run};

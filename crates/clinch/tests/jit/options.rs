@@ -285,7 +285,6 @@ fn what_is_refused() {
         "-oop-executor",
         "-oop-executor-connect=x:1",
         "-use-memmgr=shared",
-        "-orc-runtime=x",
         "-vtune-support",
     ] {
         let said = fails(folder.path(), ["-noexec", option, "main.o", "f.o"]);
@@ -300,6 +299,25 @@ fn what_is_refused() {
         "f.o",
     ];
     succeeds(folder.path(), words);
+}
+
+/// The runtime's archive is not needed, but a wrong path is a mistake.
+#[test]
+fn the_archive_of_a_runtime() {
+    let folder = objects(TWO);
+    fs::write(folder.path().join("rt.a"), b"!<arch>\n").unwrap();
+    succeeds(
+        folder.path(),
+        ["-noexec", "-orc-runtime=rt.a", "main.o", "f.o"],
+    );
+    for (path, why) in [
+        ("nowhere.a", "No such file or directory"),
+        ("f.o", "does not contain an archive"),
+    ] {
+        let option = format!("-orc-runtime={path}");
+        let said = fails(folder.path(), ["-noexec", &option, "main.o", "f.o"]);
+        assert!(said.contains(path) && said.contains(why), "{said}");
+    }
 }
 
 #[test]

@@ -61,6 +61,12 @@ impl Inputs {
                 Err(why) => failed.push(why),
             }
         }
+        // The platform is clinch's own, so nothing of it is linked.
+        if let Some(path) = &options.runtime
+            && let Err(why) = check_archive(path)
+        {
+            failed.push(why);
+        }
         let harness = harness(options, &mut failed);
         for input in &options.inputs {
             if let Err(why) = inputs.open_one(input, options, harness.as_ref()) {
@@ -351,6 +357,14 @@ fn harness(options: &JitOptions, failed: &mut Vec<String>) -> Option<Harness> {
 
 fn read(path: &Path) -> Result<Bytes, String> {
     FileBytes::open(path).map_err(|error| format!("'{}': {}", path.display(), error.reason()))
+}
+
+fn check_archive(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    match FileKind::of(&read(path)?) {
+        FileKind::Archive | FileKind::ThinArchive => Ok(()),
+        _ => Err(format!("'{shown}': {shown} does not contain an archive")),
+    }
 }
 
 fn wrong(path: &Path, source: ReadError) -> String {

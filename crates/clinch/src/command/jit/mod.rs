@@ -72,7 +72,8 @@ fn link_and_run(options: &JitOptions) -> Result<u8, Failure> {
     let dylib_options = DylibOptions {
         link_all: false,
         process_symbols: options.process_symbols,
-        default_libraries: false,
+        // What the peer has in its own process: the C++ runtime among others.
+        default_libraries: options.process_symbols && !options.phony_externals && !options.no_exec,
         phony_externals: options.phony_externals,
         execute: !options.no_exec,
         audience: options.audience,
@@ -121,6 +122,8 @@ fn link_and_run(options: &JitOptions) -> Result<u8, Failure> {
         clinch_jit::runtime::exit::exit(0);
     }
     super::start(&dylib, entry, &program_arguments(options), |status| {
+        // Handlers may change the result, so they run before it is asked for.
+        super::finalize(&dylib);
         match RESULT.load(Ordering::Relaxed) {
             NO_RESULT => status,
             // Exit statuses are their lowest bits.
