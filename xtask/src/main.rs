@@ -49,7 +49,7 @@ static TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        arguments: "graph | jit [-n RUNS] [CASE...]",
+        arguments: "graph | jit [-n RUNS] [CASE...] | lookups",
         about: "measure clinch beside the peers installed here, as ratios of one run",
         run: bench::run,
     },

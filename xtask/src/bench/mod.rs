@@ -4,6 +4,7 @@
 mod generate;
 mod graph;
 mod jit;
+mod lookups;
 mod table;
 
 use crate::shell::{self, Failure, Result};
@@ -11,7 +12,8 @@ use std::fs;
 use std::path::PathBuf;
 
 const USAGE: &str = "usage: cargo xtask bench graph [-n RUNS]\n       \
-                     cargo xtask bench jit [-n RUNS] [hello|star5k|chain5k|six ...]";
+                     cargo xtask bench jit [-n RUNS] [hello|star5k|chain5k|six ...]\n       \
+                     cargo xtask bench lookups [-n RUNS]";
 
 /// Runs one of the benchmarks.
 pub(crate) fn run(arguments: &[String]) -> Result {
@@ -32,6 +34,7 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     match name.as_str() {
         "graph" if cases.is_empty() => graph::run(runs),
         "jit" => jit::run(runs, &cases),
+        "lookups" if cases.is_empty() => lookups::run(runs),
         _ => Err(Failure::new(USAGE)),
     }
 }
