@@ -52,6 +52,12 @@ mod system;
 mod threads;
 pub mod wire;
 
+/// What this process has loaded: for controllers that link into their own process.
+pub mod loaded {
+    pub use crate::system::library::{Library, find};
+    pub use crate::wire::Found as Symbol;
+}
+
 pub use client::{Client, Controller, ControllerOptions, DispatchHandler, LogHandler};
 pub use error::Error;
 pub use limits::Limits;

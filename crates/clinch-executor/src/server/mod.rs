@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::secret::Secret;
 use crate::stream::Stream;
 use crate::system::code::{self, Arguments, Callable, Frames};
-use crate::system::library::{self, Library};
+use crate::system::library::{self, HeldLibrary};
 use crate::system::memory::{self, Memory};
 use crate::threads::{Keep, Threads, lock};
 use crate::wire::handshake::Facts;
@@ -182,7 +182,7 @@ struct State {
     n_allocations: u64,
     /// Pages of allocations, also of those that are being made or undone: end by start.
     taken: BTreeMap<u64, u64>,
-    libraries: Vec<Arc<Library>>,
+    libraries: Vec<Arc<HeldLibrary>>,
     /// The last are the current ones. A program may keep pointers to earlier ones.
     arguments: Vec<Arc<Arguments>>,
     /// Answers to dispatches that wait, when they have come.
@@ -337,7 +337,7 @@ impl Connection {
             ToExecutor::Open { path } => {
                 let path = path.to_vec();
                 self.call(Keep::Again, sequence, move |connection| {
-                    let library = Library::open(&path)?;
+                    let library = HeldLibrary::open(&path)?;
                     let libraries = &mut lock(&connection.state).libraries;
                     libraries.push(Arc::new(library));
                     let number = u32::try_from(libraries.len()).unwrap_or(u32::MAX);

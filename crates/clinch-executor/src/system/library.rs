@@ -2,19 +2,24 @@
 
 use crate::wire::{Found, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
 
-/// An open shared library, closed when dropped.
-#[derive(Debug)]
-pub(crate) struct Library {
+/// A shared library that was opened. It stays open, since code linked against it may run until
+/// the process ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Library {
     handle: usize,
 }
 
 impl Library {
     /// Opens a library by path or, without a slash, by the system's search, and runs its
     /// initializers.
-    pub(crate) fn open(path: &[u8]) -> Result<Self, Refusal> {
-        let name = CString::new(path).map_err(|_| Refusal::ZeroByte)?;
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub fn open(path: &OsStr) -> Result<Self, String> {
+        let name = CString::new(path.as_bytes()).map_err(|_| "zero byte in the name".to_owned())?;
         // SAFETY: a valid string; running the library's initializers is what opening means.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         if handle.is_null() {
@@ -24,8 +29,7 @@ impl Library {
                 let error = libc::dlerror();
                 (!error.is_null()).then(|| CStr::from_ptr(error).to_string_lossy().into_owned())
             };
-            let text = text.unwrap_or_else(|| "cannot be opened".to_owned());
-            return Err(Refusal::Library(text));
+            return Err(text.unwrap_or_else(|| "cannot be opened".to_owned()));
         }
         Ok(Self {
             handle: handle.expose_provenance(),
@@ -33,21 +37,41 @@ impl Library {
     }
 
     /// Looks a name up in the library and what it needs.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<Found> {
+    pub fn find(&self, name: &[u8]) -> Option<Found> {
         look_up(std::ptr::with_exposed_provenance_mut(self.handle), name)
     }
 }
 
-impl Drop for Library {
+/// A library that a connection opened, closed when dropped.
+#[derive(Debug)]
+pub(crate) struct HeldLibrary(Library);
+
+impl HeldLibrary {
+    /// Opens a library as [`Library::open`] does.
+    pub(crate) fn open(path: &[u8]) -> Result<Self, Refusal> {
+        if path.contains(&0) {
+            return Err(Refusal::ZeroByte);
+        }
+        let library = Library::open(OsStr::from_bytes(path));
+        library.map(Self).map_err(Refusal::Library)
+    }
+
+    /// Looks a name up in the library and what it needs.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<Found> {
+        self.0.find(name)
+    }
+}
+
+impl Drop for HeldLibrary {
     fn drop(&mut self) {
         // SAFETY: opened by `open` and not closed since. Whoever sent code that still uses it
         // ended the connection.
-        unsafe { libc::dlclose(std::ptr::with_exposed_provenance_mut(self.handle)) };
+        unsafe { libc::dlclose(std::ptr::with_exposed_provenance_mut(self.0.handle)) };
     }
 }
 
 /// Looks a name up in everything the process has loaded.
-pub(crate) fn find(name: &[u8]) -> Option<Found> {
+pub fn find(name: &[u8]) -> Option<Found> {
     look_up(libc::RTLD_DEFAULT, name)
 }
 

@@ -8,6 +8,7 @@ use super::state::{DylibId, Entry, Match, Owner, State, SymbolState};
 use super::tracker::Tracker;
 use crate::context::lock;
 use crate::error::{LinkError, LinkErrors};
+use crate::link::Finished;
 use crate::process::Library;
 use bytes::Bytes;
 use clinch_graph::{InputName, SymbolFlags};
@@ -178,6 +179,14 @@ impl Dylib {
     /// Where the dylib looks.
     pub fn link_order(&self) -> Vec<(DylibId, Match)> {
         self.core.read().dylib(self.id).order.to_vec()
+    }
+
+    /// The finished links of the dylib that were not removed, in their order, when the session
+    /// keeps them ([`SessionOptions::keep_graphs`](super::SessionOptions::keep_graphs)).
+    pub fn links(&self) -> Vec<Arc<Finished>> {
+        let state = self.core.read();
+        let links = state.links.iter().filter(|link| link.dylib == self.id);
+        links.filter_map(|link| link.finished.clone()).collect()
     }
 
     /// The state of a symbol.

@@ -4,7 +4,7 @@
 //! [`Dylib::add_archive`], [`Dylib::define`]) is read but not linked. [`Session::look_up`] links
 //! what defines the names, and what that needs, and answers addresses when all of it can be used.
 //!
-//! - [`state`](self) of a symbol: never searched, linking, resolved (it has an address), emitted
+//! - A [`SymbolState`] is: never searched, linking, resolved (it has an address), emitted
 //!   (in memory), ready (so is all that it depends on), failed.
 //! - A [`Tracker`] holds what was added with it; removing it gives back memory, unwind tables and
 //!   names.

@@ -4,7 +4,9 @@ use super::{add, call, dylib, object, session};
 use crate::support::{self, Folder, have};
 use clinch_graph::{InputName, Scope, SymbolFlags};
 use clinch_jit::error::LinkError;
-use clinch_jit::session::{LookUpError, Match, MaterializationUnit, Responsibility, SymbolState};
+use clinch_jit::session::{
+    LookUpError, Match, MaterializationUnit, Responsibility, Session, SessionOptions, SymbolState,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -34,6 +36,34 @@ fn only_what_is_asked_for_is_linked() {
     assert_eq!(main.symbol_state("b"), Some(SymbolState::Ready));
     assert_eq!(main.symbol_state("c"), Some(SymbolState::NeverSearched));
     assert_eq!(main.symbol_state("nowhere"), None);
+}
+
+#[test]
+fn finished_graphs_are_kept_for_who_wants_them() {
+    if !have(&["cc"]) {
+        return;
+    }
+    let folder = Folder::new();
+    for keep_graphs in [false, true] {
+        let options = SessionOptions {
+            keep_graphs,
+            ..SessionOptions::default()
+        };
+        let session = Session::new(support::arch(), options);
+        let main = dylib(&session, "main");
+        add(
+            &main,
+            vec![object(&folder, "a", "int a(void) { return 4; }")],
+        );
+        assert!(main.links().is_empty());
+        assert_eq!(call(&main, "a"), 4);
+        let links = main.links();
+        assert_eq!(links.len(), usize::from(keep_graphs));
+        if let Some(link) = links.first() {
+            let symbol = link.graph.find_symbol(b"a").expect("it is in the graph");
+            assert_eq!(Some(link.layout.symbol(symbol)), main.look_up("a").ok());
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! One pass over an object's section headers, when its symbols are read: which sections can take
-//! part, with their relocation tables and groups. What is noted of each is a fifth of its header,
+//! part, with their relocation tables and groups. What is noted of each is an eighth of its header,
 //! so headers of those that stay are looked at again, but no others.
 
 #![deny(

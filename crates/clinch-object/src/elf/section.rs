@@ -10,7 +10,6 @@
 use super::headers::{ElfObject, Failure, align_log2, check_name};
 use super::raw::{Format, SectionHeader, Sections, shf, sht};
 use super::scan::{ListedSection, NONE, SectionList};
-use super::symbol::read_ahead;
 use crate::compressed;
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::index::int::{low_u32, u32_of, u64_of, usize_of};
@@ -84,7 +83,6 @@ fn fill_from(
     sections: &Sections<'_>,
 ) -> Result<BlockRest, Failure> {
     let bytes = part.bytes;
-    read_ahead(bytes.get(object.names.clone()).unwrap_or(&[]));
     let mut number_of = vec![NONE; sections.len()];
     let mut rest = BlockRest::default();
     let mut unused = bytes.len();

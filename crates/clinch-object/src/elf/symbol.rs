@@ -40,7 +40,6 @@ fn fill_as(
     let bytes = part.bytes;
     let table = object.symbol_table(bytes);
     let names = bytes.get(object.strings.clone()).unwrap_or(&[]);
-    read_ahead(names);
     let size = format.symbol_size();
     let large = object.elf.large_common;
     for (index, raw) in table.chunks_exact(size).enumerate() {
@@ -142,14 +141,6 @@ fn fill_as(
         part.set(index, symbol.name, base, extent, flags);
     }
     Ok(())
-}
-
-/// Touches bytes in order, since only then does the processor fetch ahead: names are read at
-/// random places, each of which would wait for memory.
-pub(super) fn read_ahead(bytes: &[u8]) {
-    const LINE: usize = 64;
-    let lines = bytes.iter().step_by(LINE);
-    std::hint::black_box(lines.fold(0, |all, &byte| all | byte));
 }
 
 /// What an object's groups are named by.
