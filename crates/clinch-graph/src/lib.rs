@@ -5,6 +5,7 @@
 //! - [`part`] is how readers fill it, in parallel and in place.
 //! - [`section`], [`block`], [`symbol`], [`edge`], [`comdat`], [`input`] hold one record each.
 //! - [`origin`] tells who brought or changed an entity.
+//! - [`names`] gives each distinct name of a global symbol a number.
 //! - [`edit`] is how a plugin changes it: all or nothing.
 //! - [`dump`] is the text form, printed and parsed; tests are written in it.
 //! - [`mod@verify`] lists the rules of a sound graph and checks them; [`digest`] is a graph's meaning in
@@ -25,6 +26,7 @@ pub mod graph;
 pub mod ids;
 pub mod index;
 pub mod input;
+pub mod names;
 pub mod ops;
 pub mod origin;
 pub mod part;
@@ -49,6 +51,7 @@ pub use index::id::{Id, IdRange};
 pub use index::set::IdSet;
 pub use index::workers::Workers;
 pub use input::{Input, InputName, NewInput};
+pub use names::{NameId, Names};
 pub use ops::GraphError;
 pub use origin::{Entity, Origin, Step};
 pub use part::{BlockPart, ReadBlock, SymbolBase, SymbolPart, SymbolRest};

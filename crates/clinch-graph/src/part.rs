@@ -10,6 +10,7 @@ use crate::block::{BlockFlags, BlockRecord};
 use crate::comdat::Comdat;
 use crate::graph::LinkGraph;
 use crate::ids::{BlockId, ComdatId, InputId, SectionId, SymbolId};
+use crate::index::column::Column;
 use crate::index::id::{Id, IdRange};
 use crate::index::int::{high_u32, low_u32, u32_of, usize_of};
 use crate::index::map::Map;
@@ -46,7 +47,8 @@ pub struct SymbolPart<'g> {
     pub input: InputId,
     /// The whole file or member.
     pub bytes: &'g [u8],
-    symbols: &'g mut [SymbolRecord],
+    pub(crate) inputs: &'g Column<InputId, Input>,
+    pub(crate) symbols: &'g mut [SymbolRecord],
     flags: &'g mut [SymbolFlags],
     wide: Vec<(usize, Wide)>,
 }
@@ -310,6 +312,7 @@ impl LinkGraph {
             parts.push(SymbolPart {
                 input: id,
                 bytes: &input.bytes,
+                inputs: &self.inputs,
                 symbols: symbols.take(input.symbols),
                 flags: flags.take(input.symbols),
                 wide: Vec::new(),

@@ -6,8 +6,8 @@
 
 #![allow(clippy::print_stdout, reason = "a program that prints")]
 
-use clinch_graph::{InputName, LinkGraph, Workers};
-use clinch_link::{Names, resolve};
+use clinch_graph::{InputName, LinkGraph, Names, Workers};
+use clinch_link::resolve;
 use clinch_object::{Archive, FileBytes, FileKind, ReadOptions, add_blocks, add_objects};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,12 +66,10 @@ fn main() -> Result<(), Failure> {
     let mut graph = LinkGraph::new("bench", &arch.graph);
     let n_members = members.len();
     let options = ReadOptions { metadata: true };
-    let added =
-        add_objects(&mut graph, &workers, members, options).map_err(|errors| text(&errors))?;
-    clock.step("symbols");
     let mut names = Names::new();
-    names.add_inputs(&graph, &workers, added.inputs, added.hashes);
-    clock.step("names");
+    let added = add_objects(&mut graph, &mut names, &workers, members, options)
+        .map_err(|errors| text(&errors))?;
+    clock.step("symbols and names");
     let chosen = resolve::choose_comdats(&graph, &names, |_| true);
     clock.step("groups");
     let keep = |comdat| chosen.contains(comdat);

@@ -6,7 +6,7 @@ use crate::error::LinkError;
 use bytes::Bytes;
 use clinch_graph::index::int::{low_u32, u32_of, u64_of, usize_of, usize_of_u64};
 use clinch_graph::index::map::{Set, hash_name};
-use clinch_graph::{InputName, LinkGraph, Workers};
+use clinch_graph::{InputName, LinkGraph, Names, Workers};
 use clinch_object::archive::{MemberContent, member_path};
 use clinch_object::error::InputError;
 use clinch_object::{Archive, FileBytes, FileKind, ReadOptions, add_objects};
@@ -198,8 +198,14 @@ impl Archives {
         }
         let mut graph = LinkGraph::new(&entry.path, &arch.graph);
         let options = ReadOptions { metadata: false };
-        let added = add_objects(&mut graph, &Workers::new(1), objects, options)
-            .map_err(|errors| first(errors, &entry.path))?;
+        let added = add_objects(
+            &mut graph,
+            &mut Names::new(),
+            &Workers::new(1),
+            objects,
+            options,
+        )
+        .map_err(|errors| first(errors, &entry.path))?;
         for (input, member) in added.inputs.iter().zip(offsets) {
             for symbol in graph.input(input).symbols().iter() {
                 let flags = graph.symbol_flags(symbol);

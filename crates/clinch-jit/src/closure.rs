@@ -6,10 +6,10 @@ use crate::dylib::{Inputs, Search};
 use crate::error::{LinkError, LinkErrors};
 use bytes::Bytes;
 use clinch_graph::{
-    Column, Id, IdRange, IdSet, InputId, InputName, LinkGraph, SymbolFlags, SymbolId, Workers,
+    Column, Id, IdRange, IdSet, InputId, InputName, LinkGraph, NameId, Names, SymbolFlags,
+    SymbolId, Workers,
 };
-use clinch_link::names::NameId;
-use clinch_link::{Names, Resolution, resolve};
+use clinch_link::{Resolution, resolve};
 use clinch_object::{ReadOptions, add_blocks, add_objects};
 
 /// A graph with everything that takes part, read and resolved.
@@ -37,16 +37,17 @@ pub(crate) fn close(
     let objects: Vec<(InputName, Bytes)> = inputs.pending().map(|(_, object)| object).collect();
     let numbers: Vec<usize> = inputs.pending().map(|(number, _)| number).collect();
     let n_objects = objects.len();
-    let added = add_objects(&mut graph, workers, objects, OPTIONS)?;
+    let mut names = Names::new();
+    let added = add_objects(&mut graph, &mut names, workers, objects, OPTIONS)?;
     let mut closure = Closure {
-        names: Names::new(),
+        names,
         definer: Column::new(),
         asked: IdSet::default(),
         active: IdSet::default(),
         work: Vec::new(),
         next: Vec::new(),
     };
-    closure.take_in(&graph, workers, added.inputs, added.hashes);
+    closure.take_in(&graph, added.inputs);
     let mut read = added.objects;
 
     if all {
@@ -85,8 +86,8 @@ pub(crate) fn close(
             .into_iter()
             .map(|member| (member.name, member.bytes))
             .collect();
-        let added = add_objects(&mut graph, workers, objects, OPTIONS)?;
-        closure.take_in(&graph, workers, added.inputs, added.hashes);
+        let added = add_objects(&mut graph, &mut closure.names, workers, objects, OPTIONS)?;
+        closure.take_in(&graph, added.inputs);
         read.extend(added.objects);
         added
             .inputs
@@ -154,14 +155,7 @@ pub(crate) struct Member {
 
 impl Closure {
     /// Notes what new inputs define.
-    fn take_in(
-        &mut self,
-        graph: &LinkGraph,
-        workers: &Workers,
-        inputs: IdRange<InputId>,
-        hashes: Vec<u32>,
-    ) {
-        self.names.add_inputs(graph, workers, inputs, hashes);
+    fn take_in(&mut self, graph: &LinkGraph, inputs: IdRange<InputId>) {
         self.definer.grow(self.names.bound(), None);
         for input in inputs.iter() {
             for symbol in graph.input(input).symbols().iter() {

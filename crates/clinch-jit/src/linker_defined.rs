@@ -2,12 +2,12 @@
 //! bounds of the image.
 
 use clinch_graph::{
-    GraphError, LinkGraph, NewBlock, NewContent, NewSection, Prot, SectionFlags, SectionKind,
-    SymbolFlags, SymbolId,
+    GraphError, LinkGraph, Names, NewBlock, NewContent, NewSection, Prot, SectionFlags,
+    SectionKind, SymbolFlags, SymbolId,
 };
+use clinch_link::Resolution;
 use clinch_link::layout::{Layout, SegmentKind};
 use clinch_link::tables::instantiate;
-use clinch_link::{Names, Resolution};
 use clinch_target::Arch;
 
 /// Symbols whose address follows from the layout.

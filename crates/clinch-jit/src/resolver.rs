@@ -6,9 +6,9 @@ use crate::link::{External, Finished, Found};
 use crate::process::{self, Library, ProcessSymbol};
 use crate::runtime::library_tls;
 use clinch_graph::index::map::{Map, Set};
-use clinch_graph::{GraphError, LinkGraph, Scope, SymbolFlags, SymbolId};
+use clinch_graph::{GraphError, LinkGraph, Names, Scope, SymbolFlags, SymbolId};
+use clinch_link::Resolution;
 use clinch_link::tables::Reach;
-use clinch_link::{Names, Resolution};
 use std::ffi::OsStr;
 use std::sync::{Mutex, PoisonError, RwLock};
 

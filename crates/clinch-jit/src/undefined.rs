@@ -2,8 +2,8 @@
 
 use crate::error::Undefined;
 use clinch_graph::index::map::Map;
-use clinch_graph::{BlockId, LinkGraph, SymbolId};
-use clinch_link::{Liveness, Names, Place, Resolution, Tables};
+use clinch_graph::{BlockId, LinkGraph, Names, SymbolId};
+use clinch_link::{Liveness, Place, Resolution, Tables};
 
 /// How many places are named for each symbol.
 const PLACES: usize = 3;

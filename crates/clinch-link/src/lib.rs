@@ -2,7 +2,6 @@
 //! graph, the architecture and plain rules, never a product's options, and each answers a value
 //! that the next one takes: the wrong order does not compile.
 //!
-//! - [`names`] interns the names of all global symbols.
 //! - [`resolve`] chooses COMDAT groups and the prevailing definition of each name.
 //! - [`common`] gives space to tentative definitions.
 //! - [`start_stop`] finds the sections whose bounds the program asks for by name.
@@ -22,14 +21,12 @@ pub mod common;
 pub mod fixup;
 pub mod frames;
 pub mod layout;
-pub mod names;
 pub mod place;
 pub mod prune;
 pub mod resolve;
 pub mod start_stop;
 pub mod tables;
 
-pub use names::{NameId, Names};
 pub use place::Place;
 pub use prune::Liveness;
 pub use resolve::Resolution;

@@ -6,13 +6,13 @@
 //! definition beats a common symbol, which beats a weak definition; of several common symbols the
 //! size is the largest and the alignment the strictest; a group stays or goes as a whole.
 
-use crate::names::{NameId, Names};
 use crate::place::Place;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
     Addressable, Column, ComdatId, Id, IdRange, IdSet, InputId, LinkGraph, Scope, Selection,
     SymbolFlags, SymbolId,
 };
+use clinch_graph::{NameId, Names};
 use thiserror::Error;
 
 /// The prevailing definition of each name.

@@ -5,8 +5,8 @@
 //! Reads: graph, names, resolution. The layout keeps the blocks of each group together; the
 //! symbols' addresses follow from it.
 
-use crate::names::Names;
 use crate::resolve::Resolution;
+use clinch_graph::Names;
 use clinch_graph::index::map::Map;
 use clinch_graph::{BlockId, LinkGraph, SectionFlags, SectionKind, SymbolId};
 

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, BlockId, Edge, Id, IdSet, Input, InputId, InputName, Lifetime, LinkGraph, Prot,
-    SectionKind, SymbolId, Workers,
+    Addressable, BlockId, Edge, Id, IdSet, Input, InputId, InputName, Lifetime, LinkGraph, Names,
+    Prot, SectionKind, SymbolId, Workers,
 };
 use clinch_link::fixup::LinkFixupError;
 use clinch_link::layout::{Layout, SegmentKind, align_to};
@@ -137,7 +137,13 @@ fn read(
         .iter()
         .map(|(_, input)| (input.name.clone(), input.bytes().clone()))
         .collect();
-    let added = add_objects(&mut own, workers, files, ReadOptions { metadata: true })?;
+    let added = add_objects(
+        &mut own,
+        &mut Names::new(),
+        workers,
+        files,
+        ReadOptions { metadata: true },
+    )?;
     let ids = added.inputs;
     // All copies of a group: what refers to the copy of its own object must find it.
     let all = |_| true;

@@ -17,10 +17,10 @@ use crate::memory::{Action, Allocation, MemoryManager};
 use crate::passes::Passes;
 use bytes::Bytes;
 use clinch_graph::index::map::Set;
-use clinch_graph::{IdSet, InputName, LinkGraph, SymbolFlags, SymbolId};
+use clinch_graph::{IdSet, InputName, LinkGraph, NameId, SymbolFlags, SymbolId};
 use clinch_link::layout::SegmentKind;
+use clinch_link::resolve;
 use clinch_link::tables::Reach;
-use clinch_link::{NameId, Names, resolve};
 use clinch_object::add_blocks;
 use std::sync::{Arc, Mutex};
 
@@ -80,6 +80,7 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
     let workers = &core.workers;
     let Batch {
         mut graph,
+        names,
         added,
         definitions,
     } = match batch {
@@ -91,8 +92,6 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         }
     };
     let inputs = added.inputs;
-    let mut names = Names::new();
-    names.add_inputs(&graph, workers, inputs, added.hashes);
 
     // Which definitions are this link's; the others are copies of what is defined elsewhere.
     let (mut symbols, mut lost) = (Vec::with_capacity(definitions.len()), Vec::new());

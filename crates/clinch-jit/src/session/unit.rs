@@ -8,7 +8,9 @@ use super::stubs::StubSet;
 use crate::context::lock;
 use bytes::Bytes;
 use clinch_graph::index::map::Map;
-use clinch_graph::{InputId, InputName, LinkGraph, Selection, SymbolFlags, SymbolId, Workers};
+use clinch_graph::{
+    InputId, InputName, LinkGraph, Names, Selection, SymbolFlags, SymbolId, Workers,
+};
 use clinch_object::error::InputError;
 use clinch_object::{AddedObjects, ReadOptions, add_objects};
 use clinch_target::Arch;
@@ -105,6 +107,7 @@ pub(crate) struct Interface {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) graph: LinkGraph,
+    pub(crate) names: Names,
     pub(crate) added: AddedObjects,
     /// The definitions with their names in the session, while the graph's symbols are as read.
     pub(crate) definitions: Vec<(Name, SymbolId)>,
@@ -123,9 +126,11 @@ impl Batch {
     ) -> Result<Self, Vec<InputError>> {
         let mut graph = LinkGraph::new(name, &arch.graph);
         let options = ReadOptions { metadata: false };
-        let added = add_objects(&mut graph, workers, objects, options)?;
+        let mut names = Names::new();
+        let added = add_objects(&mut graph, &mut names, workers, objects, options)?;
         Ok(Self {
             graph,
+            names,
             added,
             definitions: Vec::new(),
         })

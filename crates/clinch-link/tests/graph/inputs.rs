@@ -6,9 +6,9 @@ use clinch_graph::Workers;
 use clinch_graph::index::int::{u32_of, u64_of, usize_of};
 use clinch_graph::{
     Addressable, BlockId, Comdat, ComdatId, Edge, Id, IdRange, IdSet, InputId, InputName,
-    LinkGraph, NewInput, NewSection, ReadBlock, SectionId, SymbolBase, SymbolId, SymbolPart,
+    LinkGraph, Names, NewInput, NewSection, ReadBlock, SectionId, SymbolBase, SymbolId, SymbolPart,
 };
-use clinch_link::{Names, resolve};
+use clinch_link::resolve;
 
 /// Where an input begins: its first symbol's and first section's number, counted from 0.
 #[derive(Clone, Copy)]
@@ -218,8 +218,7 @@ fn comdats(old: &LinkGraph, graph: &mut LinkGraph, inputs: IdRange<InputId>) -> 
 
 fn choose(graph: &LinkGraph, inputs: IdRange<InputId>) -> IdSet<ComdatId> {
     let mut names = Names::new();
-    let hashes = clinch_link::names::short_hashes(graph, inputs);
-    names.add_inputs(graph, &Workers::new(1), inputs, hashes);
+    names.add_inputs(graph, &Workers::new(1), inputs);
     resolve::choose_comdats(graph, &names, |_| true)
 }
 

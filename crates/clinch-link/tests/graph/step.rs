@@ -2,13 +2,13 @@
 
 use crate::inputs;
 use clinch_graph::{
-    Addressable, BlockId, Id, IdRange, InputId, LinkGraph, Scope, SymbolFlags, SymbolId, Workers,
+    Addressable, BlockId, Id, IdRange, InputId, LinkGraph, NameId, Names, Scope, SymbolFlags,
+    SymbolId, Workers,
 };
 use clinch_link::layout::{self as layout_step, Layout, SegmentKind, align_to};
-use clinch_link::names::short_hashes;
 use clinch_link::start_stop::{self as start_stop_step, Bounds};
 use clinch_link::tables::{Reach, TableRules};
-use clinch_link::{Liveness, NameId, Names, Resolution, Tables};
+use clinch_link::{Liveness, Resolution, Tables};
 use clinch_target::{Arch, TlsBlock, arch_named};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
@@ -27,7 +27,7 @@ fn find(graph: &mut LinkGraph) -> Result<Found, String> {
     let arch = arch_named(graph.target().name).ok_or("this architecture has no table")?;
     let mut names = Names::new();
     let inputs = IdRange::<InputId>::new(1, graph.n_inputs());
-    names.add_inputs(graph, &Workers::new(1), inputs, short_hashes(graph, inputs));
+    names.add_inputs(graph, &Workers::new(1), inputs);
     let resolution = clinch_link::resolve::resolve(graph, &names, |_| true).map_err(lines)?;
     Ok(Found {
         arch,

@@ -245,15 +245,19 @@ pub(super) fn check_name(
     at: u64,
 ) -> Result<(), ReadError> {
     if name != 0 && usize_of(name) >= table.len() {
-        let size = u64_of(table.len());
-        let kind = ReadErrorKind::NameOutside {
-            what,
-            offset: u64::from(name),
-            size,
-        };
-        return Err(ReadError::new(at, kind));
+        return Err(ReadError::new(at, outside(what, name, table.len())));
     }
     Ok(())
+}
+
+/// What is wrong with a name offset that does not lie in its table.
+#[cold]
+pub(super) fn outside(what: &'static str, name: u32, table_size: usize) -> ReadErrorKind {
+    ReadErrorKind::NameOutside {
+        what,
+        offset: u64::from(name),
+        size: u64_of(table_size),
+    }
 }
 
 /// The binary logarithm of an alignment; 0 means 1.

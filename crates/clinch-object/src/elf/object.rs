@@ -20,9 +20,10 @@ use super::symbol::{self, Signatures};
 use crate::error::{InputError, ReadError, ReadErrorKind};
 use bytes::Bytes;
 use clinch_graph::index::int::usize_of;
+use clinch_graph::names::Interning;
 use clinch_graph::{
-    Comdat, ComdatId, Endian, IdRange, InputId, InputName, LinkGraph, NewInput, Selection,
-    SymbolPart, Workers,
+    Comdat, ComdatId, Endian, IdRange, InputId, InputName, LinkGraph, Names, NewInput, Selection,
+    Workers,
 };
 use clinch_target::{Arch, elf_arch};
 use std::sync::Arc;
@@ -45,9 +46,6 @@ pub struct AddedObjects {
     pub inputs: IdRange<InputId>,
     /// The objects, in the same order.
     pub objects: Vec<AddedObject>,
-    /// Per symbol of the inputs the [`short_hash`](clinch_graph::index::map::short_hash) of its
-    /// name; 0 for those without part in resolution by name.
-    pub hashes: Vec<u32>,
 }
 
 /// One of them.
@@ -60,17 +58,19 @@ pub struct AddedObject {
 }
 
 /// Reads headers and symbols of relocatable objects into the graph, in parallel, in the order
-/// given.
+/// given, and interns the names of their global symbols.
 ///
 /// # Errors
-/// Every object that cannot be read, each once, in the order given; the graph is then of no use.
+/// Every object that cannot be read, each once, in the order given; the graph and the names are
+/// then of no use.
 pub fn add_objects(
     graph: &mut LinkGraph,
+    names: &mut Names,
     workers: &Workers,
     inputs: Vec<(InputName, Bytes)>,
     options: ReadOptions,
 ) -> Result<AddedObjects, Vec<InputError>> {
-    add_objects_with(graph, workers, inputs, options, elf_arch)
+    add_objects_with(graph, names, workers, inputs, options, elf_arch)
 }
 
 /// The same, with the architecture of an `e_machine`, a class (whether it is 64-bit) and an order
@@ -80,6 +80,7 @@ pub fn add_objects(
 /// As [`add_objects`].
 pub fn add_objects_with(
     graph: &mut LinkGraph,
+    names: &mut Names,
     workers: &Workers,
     inputs: Vec<(InputName, Bytes)>,
     options: ReadOptions,
@@ -135,18 +136,15 @@ pub fn add_objects_with(
 
     // Symbols, groups, what sections there are: each input fills its own part.
     let inputs = graph.add_inputs(workers, new);
+    let mut interning = names.begin(graph, inputs);
+    let Interning { table, slots, .. } = &mut interning;
+    let slots = slots.split(objects.iter().map(|object| object.n_symbols()));
     let parts = graph.symbol_parts(inputs);
-    let mut hashes = vec![0; parts.iter().map(SymbolPart::len).sum()];
-    let mut rest = hashes.as_mut_slice();
-    let mut work = Vec::with_capacity(parts.len());
-    for (part, object) in parts.into_iter().zip(&objects) {
-        let (hashes, behind) = rest.split_at_mut(part.len());
-        rest = behind;
-        work.push((part, hashes, object));
-    }
-    let filled = workers.map(cost, work, |(mut part, hashes, object)| {
+    let work = parts.into_iter().zip(slots).zip(&objects).collect();
+    let filled = workers.map(cost, work, |((mut part, slots), object)| {
         let scan = Scan::of(object, part.bytes, options)?;
-        symbol::fill(object, &scan, &mut part, hashes)?;
+        symbol::fill(object, &scan, &mut part, slots)?;
+        table.intern(&part, slots);
         let signatures = symbol::signatures(object, &scan, part.bytes);
         Ok((part.into_rest(), signatures, scan.list))
     });
@@ -166,6 +164,7 @@ pub fn add_objects_with(
         let wrap = |(object, input, failure): (&Arc<_>, _, _)| wrap(graph, object, input, failure);
         return Err(failures.into_iter().map(wrap).collect());
     }
+    names.finish(workers, interning);
     graph.finish_symbols(rests);
     for (input, signatures) in groups {
         add_groups(graph, input, signatures);
@@ -175,7 +174,6 @@ pub fn add_objects_with(
     Ok(AddedObjects {
         inputs,
         objects: objects.collect(),
-        hashes,
     })
 }
 
@@ -300,8 +298,15 @@ pub fn read_object_with(
     };
     let options = ReadOptions { metadata: true };
     let inputs = vec![(name, bytes)];
-    let added =
-        add_objects_with(&mut graph, &workers, inputs, options, find_arch).map_err(first)?;
+    let added = add_objects_with(
+        &mut graph,
+        &mut Names::new(),
+        &workers,
+        inputs,
+        options,
+        find_arch,
+    )
+    .map_err(first)?;
     let (inputs, objects) = (added.inputs, added.objects);
     add_blocks(&mut graph, &workers, inputs, objects, |_| true, |_| true).map_err(first)?;
     Ok(graph)

@@ -99,11 +99,31 @@ impl ElfObject {
     ) -> Result<(), EdgeError> {
         let (records, rest) = table.as_chunks::<N>();
         out.reserve(records.len());
+        let meanings = self.elf.relocations;
         for (index, raw) in records.iter().enumerate() {
-            let edge = read(format, raw)
-                .ok_or(EdgeErrorKind::Truncated)
-                .and_then(|record| self.edge(request, &record));
-            match edge {
+            let record = read(format, raw);
+            // Most records are ordinary: then few things are to be checked, and the rest of the
+            // work is out of the loop's way.
+            if let Some(record) = record
+                && let Some(addend) = record.addend
+                && let Some(&ElfRelocation::Edge { kind, bias }) =
+                    meanings.get(usize_of(record.kind))
+                && kind != EdgeKind::KEEP_ALIVE
+                && record.symbol < request.n_symbols
+                && let Some(end) = record.place.checked_add(8)
+                && end <= request.size.min(u64::from(u32::MAX))
+                && let Some(target) =
+                    SymbolId::from_raw(request.first_symbol.wrapping_add(record.symbol))
+            {
+                out.push(Edge {
+                    offset: low_u32(record.place),
+                    kind,
+                    target,
+                    addend: addend.wrapping_add(bias),
+                });
+                continue;
+            }
+            match self.unusual(request, record) {
                 Ok(edge) => out.push(edge),
                 Err(kind) => {
                     let offset = header.offset + u64_of(index * N);
@@ -199,6 +219,18 @@ impl ElfObject {
             }
             ElfRelocation::Unknown => Err(EdgeErrorKind::UnknownType(number)),
         }
+    }
+
+    /// The edge of a record near the end of its block, with an addend in place, or of a rare kind.
+    #[inline(never)]
+    fn unusual(
+        &self,
+        request: &EdgeRequest<'_>,
+        record: Option<Record>,
+    ) -> Result<Edge, EdgeErrorKind> {
+        record
+            .ok_or(EdgeErrorKind::Truncated)
+            .and_then(|record| self.edge(request, &record))
     }
 
     #[inline]

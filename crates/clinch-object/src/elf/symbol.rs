@@ -7,7 +7,7 @@
     clippy::panic
 )]
 
-use super::headers::{ElfObject, Failure, check_name, entry_offset};
+use super::headers::{ElfObject, Failure, entry_offset, outside};
 use super::raw::{Format, RawSymbol, shn, st};
 use super::scan::Scan;
 use crate::error::{ReadError, ReadErrorKind};
@@ -41,35 +41,41 @@ fn fill_as(
     let table = object.symbol_table(bytes);
     let names = bytes.get(object.strings.clone()).unwrap_or(&[]);
     let size = format.symbol_size();
-    let large = object.elf.large_common;
-    for (index, raw) in table.chunks_exact(size).enumerate() {
-        let at = entry_offset(&object.symbols, index, size);
+    let n_sections = object.header.n_sections;
+
+    // The undefined symbol: relocations against it mean the value 0.
+    let local = SymbolFlags::empty().with_scope(Scope::Local);
+    part.set(0, 0, SymbolBase::Absolute(0), 0, local);
+    for (index, raw) in table.chunks_exact(size).enumerate().skip(1) {
         let Some(symbol) = RawSymbol::parse(format, raw) else {
             continue;
         };
-        if index == 0 {
-            // The undefined symbol: relocations against it mean the value 0.
-            let flags = SymbolFlags::empty().with_scope(Scope::Local);
-            part.set(0, 0, SymbolBase::Absolute(0), 0, flags);
-            continue;
-        }
-        check_name("symbol", symbol.name, &object.strings, at)?;
-        if symbol.kind() == st::FILE {
-            // Names the source and stands for no place; a relocation may name it all the same.
-            let flags = SymbolFlags::empty().with_scope(Scope::Local);
-            part.set(index, symbol.name, SymbolBase::Absolute(0), 0, flags);
-            continue;
-        }
-        let bad = |why| {
-            let kind = ReadErrorKind::BadSymbol {
-                index: u64_of(index),
-                why,
-            };
+        let fail = |kind| {
+            let at = entry_offset(&object.symbols, index, size);
             Failure::from(ReadError::new(at, kind))
         };
-        let flags = flags(&symbol).ok_or_else(|| bad("unknown binding"))?;
-        if flags.scope() != Scope::Local {
-            let name = names.get(usize_of(symbol.name)..).unwrap_or(&[]);
+        let bad = |why| {
+            fail(ReadErrorKind::BadSymbol {
+                index: u64_of(index),
+                why,
+            })
+        };
+        let name = names.get(usize_of(symbol.name)..).unwrap_or(&[]);
+        if name.is_empty() && symbol.name != 0 {
+            return Err(fail(outside("symbol", symbol.name, names.len())));
+        }
+        let flags = match flags(&symbol) {
+            Some(flags) => flags,
+            None if symbol.kind() == st::FILE => {
+                // Names the source and stands for no place; a relocation may name it all the
+                // same.
+                part.set(index, symbol.name, SymbolBase::Absolute(0), 0, local);
+                continue;
+            }
+            None => return Err(bad("unknown binding")),
+        };
+        let is_local = flags.scope() == Scope::Local;
+        if !is_local {
             let len = memchr::memchr(0, name).unwrap_or(name.len());
             let name = name.get(..len).unwrap_or(&[]);
             if name.is_empty() {
@@ -79,68 +85,75 @@ fn fill_as(
                 *hash = short_hash(name);
             }
         }
-        let section = match symbol.section {
-            shn::XINDEX => scan
-                .extended_section(object, bytes, index)
-                .filter(|&section| section != 0)
-                .ok_or_else(|| bad("its section number is missing"))?,
-            section => u32::from(section),
-        };
-        let (base, extent, flags) = match symbol.section {
-            // Tools that take a section away leave such symbols behind. Section 0 never takes
-            // part, so they are discarded.
-            shn::UNDEF if flags.scope() == Scope::Local => (
-                SymbolBase::Section {
-                    section: 0,
-                    offset: 0,
-                },
-                0,
-                flags,
-            ),
-            shn::UNDEF => {
-                let weak = symbol.binding() == st::WEAK;
-                let mut flags = flags.difference(SymbolFlags::WEAK);
-                flags.set(SymbolFlags::WEAKLY_REFERENCED, weak);
-                (SymbolBase::External, symbol.size, flags)
-            }
-            shn::ABS => (SymbolBase::Absolute(symbol.value), symbol.size, flags),
-            number if number == shn::COMMON || (number == large && large != 0) => {
-                if !symbol.value.is_power_of_two() && symbol.value != 0 {
-                    return Err(ReadError::new(at, ReadErrorKind::Alignment(symbol.value)).into());
-                }
-                let align = u32::try_from(symbol.value.max(1))
-                    .map_err(|_| bad("a common symbol's alignment is above 2 GiB"))?;
-                (
-                    SymbolBase::Common { align },
-                    symbol.size,
-                    flags | SymbolFlags::OBJECT,
-                )
-            }
-            special if special >= shn::LORESERVE && special != shn::XINDEX => {
-                return Err(bad("unknown special section number"));
-            }
-            _ => {
-                if u64::from(section) >= object.header.n_sections {
-                    let kind = ReadErrorKind::NoSection {
-                        what: "symbol",
-                        index: u64::from(section),
-                        count: object.header.n_sections,
-                    };
-                    return Err(ReadError::new(at, kind).into());
-                }
-                (
-                    SymbolBase::Section {
-                        section,
-                        offset: symbol.value,
-                    },
-                    symbol.size,
-                    flags,
-                )
-            }
-        };
-        part.set(index, symbol.name, base, extent, flags);
+        let section = symbol.section;
+        if section == shn::UNDEF && !is_local {
+            // Unique definitions may be merged, but references to them must find one.
+            let weak = symbol.binding() == st::WEAK;
+            let mut flags = flags.difference(SymbolFlags::WEAK);
+            flags.set(SymbolFlags::WEAKLY_REFERENCED, weak);
+            part.set(index, symbol.name, SymbolBase::External, symbol.size, flags);
+        } else if section < shn::LORESERVE && u64::from(section) < n_sections {
+            // Tools that take a section away leave local symbols without one behind. Section 0
+            // never takes part, so they are discarded.
+            let (offset, size) = if section == shn::UNDEF {
+                (0, 0)
+            } else {
+                (symbol.value, symbol.size)
+            };
+            let section = u32::from(section);
+            let base = SymbolBase::Section { section, offset };
+            part.set(index, symbol.name, base, size, flags);
+        } else {
+            let (base, flags) =
+                special(object, scan, bytes, (index, &symbol), flags).map_err(fail)?;
+            part.set(index, symbol.name, base, symbol.size, flags);
+        }
     }
     Ok(())
+}
+
+/// What a symbol is defined in whose section number is none that fits the field, or of no section.
+#[cold]
+fn special(
+    object: &ElfObject,
+    scan: &Scan,
+    bytes: &[u8],
+    (index, symbol): (usize, &RawSymbol),
+    flags: SymbolFlags,
+) -> Result<(SymbolBase, SymbolFlags), ReadErrorKind> {
+    let bad = |why| ReadErrorKind::BadSymbol {
+        index: u64_of(index),
+        why,
+    };
+    let large = object.elf.large_common;
+    let section = match symbol.section {
+        shn::ABS => return Ok((SymbolBase::Absolute(symbol.value), flags)),
+        number if number == shn::COMMON || (number == large && large != 0) => {
+            if !symbol.value.is_power_of_two() && symbol.value != 0 {
+                return Err(ReadErrorKind::Alignment(symbol.value));
+            }
+            let align = u32::try_from(symbol.value.max(1))
+                .map_err(|_| bad("a common symbol's alignment is above 2 GiB"))?;
+            return Ok((SymbolBase::Common { align }, flags | SymbolFlags::OBJECT));
+        }
+        shn::XINDEX => scan
+            .extended_section(object, bytes, index)
+            .filter(|&section| section != 0)
+            .ok_or_else(|| bad("its section number is missing"))?,
+        special if special >= shn::LORESERVE => {
+            return Err(bad("unknown special section number"));
+        }
+        section => u32::from(section),
+    };
+    if u64::from(section) >= object.header.n_sections {
+        return Err(ReadErrorKind::NoSection {
+            what: "symbol",
+            index: u64::from(section),
+            count: object.header.n_sections,
+        });
+    }
+    let offset = symbol.value;
+    Ok((SymbolBase::Section { section, offset }, flags))
 }
 
 /// What an object's groups are named by.
@@ -183,8 +196,7 @@ pub(super) fn signatures(object: &ElfObject, scan: &Scan, bytes: &[u8]) -> Signa
     signatures
 }
 
-/// What each symbol type says. Tables and not matches, since types and bindings alternate so that
-/// no branch can be predicted.
+/// What each symbol type says.
 #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
 const OF_TYPE: [SymbolFlags; 16] = {
     let mut table = [SymbolFlags::empty(); 16];
@@ -197,14 +209,23 @@ const OF_TYPE: [SymbolFlags; 16] = {
     table
 };
 
-/// What each binding says of a global symbol; `None` for the unknown ones.
+/// What each `st_info`, binding and type, says; `None` for files and unknown bindings. A table,
+/// since they alternate so that no branch can be predicted.
 #[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled")]
-const OF_BINDING: [Option<SymbolFlags>; 16] = {
-    let mut table = [None; 16];
-    table[st::LOCAL as usize] = Some(SymbolFlags::empty());
-    table[st::GLOBAL as usize] = Some(SymbolFlags::empty());
-    table[st::WEAK as usize] = Some(SymbolFlags::WEAK);
-    table[st::GNU_UNIQUE as usize] = Some(SymbolFlags::WEAK.union(SymbolFlags::UNIQUE));
+static OF_INFO: [Option<SymbolFlags>; 256] = {
+    let mut table = [None; 256];
+    let mut kind = 0;
+    while kind < 16 {
+        let of_type = OF_TYPE[kind];
+        if kind != st::FILE as usize {
+            let weak = of_type.union(SymbolFlags::WEAK);
+            table[(st::LOCAL as usize) << 4 | kind] = Some(of_type.with_scope(Scope::Local));
+            table[(st::GLOBAL as usize) << 4 | kind] = Some(of_type);
+            table[(st::WEAK as usize) << 4 | kind] = Some(weak);
+            table[(st::GNU_UNIQUE as usize) << 4 | kind] = Some(weak.union(SymbolFlags::UNIQUE));
+        }
+        kind += 1;
+    }
     table
 };
 
@@ -216,15 +237,15 @@ const OF_VISIBILITY: [Scope; 4] = [
     Scope::Protected,
 ];
 
+#[inline]
 fn flags(symbol: &RawSymbol) -> Option<SymbolFlags> {
-    let of_type = OF_TYPE.get(usize::from(symbol.kind()))?;
-    let of_binding = (*OF_BINDING.get(usize::from(symbol.binding()))?)?;
-    let scope = if symbol.binding() == st::LOCAL {
+    let flags = (*OF_INFO.get(usize::from(symbol.info))?)?;
+    let scope = if flags.scope() == Scope::Local {
         Scope::Local
     } else {
         *OF_VISIBILITY.get(usize::from(symbol.visibility()))?
     };
-    Some(of_type.union(of_binding).with_scope(scope))
+    Some(flags.with_scope(scope))
 }
 
 #[cfg(test)]

@@ -56,7 +56,14 @@ fn a_table_is_metadata() {
     let (workers, name) = (Workers::new(1), InputName::file("t.o"));
     let options = ReadOptions { metadata: false };
     let inputs = vec![(name, object.into())];
-    let added = add_objects(&mut graph, &workers, inputs, options).unwrap();
+    let added = add_objects(
+        &mut graph,
+        &mut clinch_graph::Names::new(),
+        &workers,
+        inputs,
+        options,
+    )
+    .unwrap();
     let (inputs, objects) = (added.inputs, added.objects);
     add_blocks(&mut graph, &workers, inputs, objects, |_| true, |_| true).unwrap();
     assert_eq!(names(&graph), None);

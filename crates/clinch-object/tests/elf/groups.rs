@@ -75,7 +75,14 @@ fn read_without(object: &[u8], gone: &str) -> LinkGraph {
     let workers = Workers::new(1);
     let options = ReadOptions { metadata: true };
     let inputs = vec![(InputName::file(FILE), object.to_vec().into())];
-    let added = add_objects(&mut graph, &workers, inputs, options).unwrap();
+    let added = add_objects(
+        &mut graph,
+        &mut clinch_graph::Names::new(),
+        &workers,
+        inputs,
+        options,
+    )
+    .unwrap();
     let keep: Vec<bool> = groups(&graph)
         .iter()
         .map(|(name, ..)| name != gone)

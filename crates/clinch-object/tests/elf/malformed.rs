@@ -96,13 +96,14 @@ fn file_type_and_machine() {
 
 #[test]
 fn another_architecture_than_the_links() {
-    use clinch_graph::{InputName, LinkGraph, Workers};
+    use clinch_graph::{InputName, LinkGraph, Names, Workers};
     let arch = clinch_target::arch_named("x86_64").unwrap();
     let mut graph = LinkGraph::new(FILE, &arch.graph);
     let inputs = FORMATS.map(|format| (InputName::file(FILE), small(format).bytes.into()));
     let find = crate::support::arch::find;
     let errors = clinch_object::add_objects_with(
         &mut graph,
+        &mut Names::new(),
         &Workers::new(2),
         inputs.to_vec(),
         OPTIONS,
@@ -596,9 +597,15 @@ fn errors_of_several_objects_come_in_the_order_given() {
         let mut graph = LinkGraph::new(FILE, &arch.graph);
         let workers = Workers::new(n_threads);
         let find = crate::support::arch::find;
-        let errors =
-            clinch_object::add_objects_with(&mut graph, &workers, inputs.clone(), OPTIONS, find)
-                .unwrap_err();
+        let errors = clinch_object::add_objects_with(
+            &mut graph,
+            &mut clinch_graph::Names::new(),
+            &workers,
+            inputs.clone(),
+            OPTIONS,
+            find,
+        )
+        .unwrap_err();
         let names: Vec<String> = errors.iter().map(|error| error.input.to_string()).collect();
         let expected: Vec<String> = (0..40)
             .filter(|n| n % 3 == 1)

@@ -8,6 +8,7 @@ mod groups;
 mod malformed;
 mod many;
 mod mutation;
+mod names;
 mod note;
 mod peer;
 mod section;
