@@ -85,7 +85,12 @@ impl Names {
 
     /// Lends the table to readers, who intern the names of the symbols of `inputs`, which were just
     /// added and follow one another. Until [`Names::finish`] there are no names here.
-    pub fn begin(&mut self, graph: &LinkGraph, inputs: IdRange<InputId>) -> Interning {
+    pub fn begin(
+        &mut self,
+        graph: &LinkGraph,
+        workers: &Workers,
+        inputs: IdRange<InputId>,
+    ) -> Interning {
         let range = symbols_of(graph, inputs);
         let expected = range.len() / EXPECTED_NEW / SHARDS;
         let shards = std::mem::take(&mut self.shards);
@@ -94,13 +99,15 @@ impl Names {
             shard.reserve(expected);
             Mutex::new(shard)
         });
+        let mut raw = Vec::new();
+        workers.extend(&mut raw, range.len(), 0);
         Interning {
             table: SharedNames {
                 shards,
                 given: std::mem::take(&mut self.given),
             },
             slots: NameSlots {
-                raw: vec![0; range.len()],
+                raw,
                 first_symbol: range.start(),
             },
             known,
@@ -146,7 +153,7 @@ impl Names {
 
     /// Interns the names of the inputs' global symbols, for graphs that no reader made.
     pub fn add_inputs(&mut self, graph: &LinkGraph, workers: &Workers, inputs: IdRange<InputId>) {
-        let mut interning = self.begin(graph, inputs);
+        let mut interning = self.begin(graph, workers, inputs);
         let Interning { table, slots, .. } = &mut interning;
         for input in inputs.iter() {
             let symbols = graph.input(input).symbols();

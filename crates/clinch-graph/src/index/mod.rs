@@ -5,5 +5,7 @@ pub mod column;
 pub mod id;
 pub mod int;
 pub mod map;
+#[expect(unsafe_code, reason = "advises the system about memory")]
+mod pages;
 pub mod set;
 pub mod workers;

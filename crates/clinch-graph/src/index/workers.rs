@@ -1,6 +1,7 @@
 //! The worker pool: work over inputs or blocks, results in input order. The pool's threads are
 //! started only when there is enough to do, since starting them costs more than a small link.
 
+use super::pages::prefer_large;
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
@@ -47,6 +48,8 @@ impl Workers {
 
     /// Appends `more` copies of `value`.
     pub fn extend<T: Clone + Send + Sync>(&self, values: &mut Vec<T>, more: usize, value: T) {
+        values.reserve_exact(more);
+        prefer_large(values);
         match self.pool(more * size_of::<T>()) {
             Some(pool) => pool.install(|| values.par_extend(rayon::iter::repeat_n(value, more))),
             None => values.resize(values.len() + more, value),

@@ -136,7 +136,7 @@ pub fn add_objects_with(
 
     // Symbols, groups, what sections there are: each input fills its own part.
     let inputs = graph.add_inputs(workers, new);
-    let mut interning = names.begin(graph, inputs);
+    let mut interning = names.begin(graph, workers, inputs);
     let Interning { table, slots, .. } = &mut interning;
     let slots = slots.split(objects.iter().map(|object| object.n_symbols()));
     let parts = graph.symbol_parts(inputs);

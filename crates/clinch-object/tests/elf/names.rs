@@ -2,9 +2,9 @@
 
 use crate::support::arch;
 use crate::support::builder::{Builder, FORMATS, Sym};
+use clinch_graph::index::map::Map;
 use clinch_graph::{Id, InputName, LinkGraph, NameId, Names, Workers};
 use clinch_object::{ReadOptions, add_objects_with};
-use std::collections::HashMap;
 
 /// Objects that name 300 of 2,000 names each. Each has 1 MiB of data, so that there is enough to
 /// read for threads to be started.
@@ -60,7 +60,7 @@ fn equal_names_have_one_id_for_any_number_of_threads() {
     let objects = objects();
     let ids = |n_threads| {
         let (graph, names) = read(&objects, n_threads);
-        let mut by_name: HashMap<Vec<u8>, NameId> = HashMap::new();
+        let mut by_name: Map<Vec<u8>, NameId> = Map::default();
         let mut of_symbols = Vec::new();
         for symbol in graph.symbols() {
             let id = names.of(symbol);
