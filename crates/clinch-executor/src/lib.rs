@@ -58,6 +58,18 @@ pub mod loaded {
     pub use crate::wire::Found as Symbol;
 }
 
+/// What an executor does, done in this process: for controllers that link into their own.
+pub mod own {
+    pub use crate::system::code::Arguments;
+    pub use crate::system::own::{
+        call_program, exit, forget_within, perform, register_image, reserve_thread_local,
+        thread_local_offsets,
+    };
+    pub use crate::system::pages::{REACH, Reservation, anchor, bytes, page_size};
+    pub use crate::system::process::reset_signals;
+    pub use crate::system::restart;
+}
+
 pub use client::{Client, Controller, ControllerOptions, DispatchHandler, LogHandler};
 pub use error::Error;
 pub use limits::Limits;

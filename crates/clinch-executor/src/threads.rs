@@ -1,6 +1,7 @@
 //! Threads for calls, on either side: one for each that runs at a time, kept for the next one.
 
 use crate::system::thread;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,11 @@ const MOST_IDLE: usize = 8;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+thread_local! {
+    /// Whether this is a home thread.
+    static IS_HOME: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Whether a thread is used again after its job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Keep {
@@ -37,6 +43,9 @@ pub(crate) enum Keep {
     Again,
     /// For none: the job has a fresh thread to itself.
     Once,
+    /// For the next job of this kind: it is the same thread, as long as it is not busy and no job
+    /// ends it.
+    Home,
 }
 
 /// As many threads as there are jobs, up to a limit.
@@ -55,13 +64,29 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
-    /// Threads that wait for a job.
+    /// With the generation in which they came.
+    jobs: VecDeque<(u64, Job)>,
+    /// Threads of this generation that wait for a job.
     idle: usize,
     /// Threads that have not ended.
     n: usize,
     closed: bool,
+    home: Home,
+    /// Threads of an earlier one take no job of a later one.
+    generation: u64,
     started: Vec<Started>,
+}
+
+/// The thread for jobs that are to be done by one thread.
+#[derive(Default)]
+enum Home {
+    #[default]
+    None,
+    /// It waits.
+    Idle,
+    /// It is to do this.
+    Called(Job),
+    Busy,
 }
 
 /// A thread that was started.
@@ -94,12 +119,19 @@ impl std::fmt::Debug for State {
 struct Alive {
     shared: Arc<Shared>,
     end: Arc<End>,
+    is_home: bool,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
         self.end.has_ended.store(true, Ordering::Release);
-        lock(&self.shared.state).n -= 1;
+        {
+            let mut state = lock(&self.shared.state);
+            state.n -= 1;
+            if self.is_home {
+                state.home = Home::None;
+            }
+        }
         self.shared.changed.notify_all();
     }
 }
@@ -125,14 +157,22 @@ impl Threads {
             return false;
         }
         if keep == Keep::Again && state.jobs.len() < state.idle {
-            state.jobs.push_back(job);
+            let generation = state.generation;
+            state.jobs.push_back((generation, job));
             self.shared.changed.notify_all();
             return true;
         }
+        if keep == Keep::Home && matches!(state.home, Home::Idle) {
+            state.home = Home::Called(job);
+            self.shared.changed.notify_all();
+            return true;
+        }
+        let is_home = keep == Keep::Home && matches!(state.home, Home::None);
         let n_busy = state.n - state.idle + state.jobs.len();
         if n_busy >= self.shared.limit {
             return false;
         }
+        let generation = state.generation;
         let shared = Arc::clone(&self.shared);
         let end = Arc::new(End::default());
         let told = Arc::clone(&end);
@@ -140,11 +180,15 @@ impl Threads {
             let alive = Alive {
                 shared: Arc::clone(&shared),
                 end: Arc::clone(&told),
+                is_home,
             };
             thread::push(Box::new(alive));
+            IS_HOME.set(is_home);
             job();
-            if keep == Keep::Again {
-                shared.serve();
+            if is_home {
+                shared.serve_home();
+            } else if keep == Keep::Again {
+                shared.serve(generation);
             }
             told.came_back.store(true, Ordering::Release);
             drop(thread::pop());
@@ -156,6 +200,9 @@ impl Threads {
             return false;
         };
         state.n += 1;
+        if is_home {
+            state.home = Home::Busy;
+        }
         // What has ended needs no place in the list any longer.
         if state.started.len() > 2 * state.n + 16 {
             let has_ended = |thread: &Started| thread.end.has_ended.load(Ordering::Acquire);
@@ -163,6 +210,25 @@ impl Threads {
         }
         state.started.push(Started { end, handle });
         true
+    }
+
+    /// The job of this thread is about to tell that it is done: if it is the home thread's, the next
+    /// one that comes is for it, so that who was told finds it free.
+    pub(crate) fn end_home_job(&self) {
+        if IS_HOME.get() {
+            lock(&self.shared.state).home = Home::Idle;
+        }
+    }
+
+    /// Thread-local storage changed: threads that wait have none of it, so they end, and those that
+    /// are busy end after their job. The home thread stays: it is the one that changes it.
+    pub(crate) fn renew(&self) {
+        {
+            let mut state = lock(&self.shared.state);
+            state.generation += 1;
+            state.idle = 0;
+        }
+        self.shared.changed.notify_all();
     }
 
     /// Takes no more jobs, and waits for the threads to end; answers whether they did.
@@ -189,15 +255,16 @@ impl Threads {
 }
 
 impl Shared {
-    /// Does jobs until there will be no more.
-    fn serve(&self) {
+    /// Does jobs until there will be no more for a thread of this generation.
+    fn serve(&self, generation: u64) {
         let mut state = lock(&self.state);
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            let is_old = state.generation != generation;
+            if let Some((_, job)) = state.jobs.pop_front_if(|(of, _)| *of <= generation) {
                 drop(state);
                 job();
                 state = lock(&self.state);
-            } else if state.closed || state.idle >= MOST_IDLE {
+            } else if state.closed || is_old || state.idle >= MOST_IDLE {
                 return;
             } else {
                 state.idle += 1;
@@ -205,7 +272,34 @@ impl Shared {
                     .changed
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
-                state.idle -= 1;
+                // Those of earlier generations are not counted any more.
+                if state.generation == generation {
+                    state.idle -= 1;
+                }
+            }
+        }
+    }
+
+    /// Does the home thread's jobs.
+    fn serve_home(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            match std::mem::replace(&mut state.home, Home::Busy) {
+                Home::Called(job) => {
+                    drop(state);
+                    job();
+                    state = lock(&self.state);
+                }
+                _ if state.closed => return,
+                _ => {
+                    state.home = Home::Idle;
+                    state = self
+                        .changed
+                        .wait_while(state, |state| {
+                            matches!(state.home, Home::Idle) && !state.closed
+                        })
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
             }
         }
     }
@@ -253,6 +347,51 @@ mod tests {
         // An idle thread does not count: a job may have a fresh one.
         while !threads.run(Keep::Once, || {}) {
             std::thread::yield_now();
+        }
+        assert!(threads.close(later()));
+    }
+
+    #[test]
+    fn one_thread_does_the_jobs_of_home() {
+        let threads = Threads::new(3, STACK);
+        let (tell, told) = channel();
+        let run = |keep| {
+            let tell = tell.clone();
+            let ended = threads.clone();
+            assert!(threads.run(keep, move || {
+                ended.end_home_job();
+                tell.send(std::thread::current().id()).unwrap();
+            }));
+            told.recv().unwrap()
+        };
+        let home = run(Keep::Home);
+        for _ in 0..100 {
+            assert_eq!(run(Keep::Home), home);
+            threads.renew();
+        }
+        // One that is busy does not keep others from their job.
+        let (go, wait) = channel::<()>();
+        assert!(threads.run(Keep::Home, move || wait.recv().unwrap()));
+        assert_ne!(run(Keep::Home), home);
+        go.send(()).unwrap();
+        assert!(threads.close(later()));
+    }
+
+    #[test]
+    fn old_threads_do_no_new_jobs() {
+        let threads = Threads::new(100, STACK);
+        let (tell, told) = channel();
+        let run = || {
+            let tell = tell.clone();
+            assert!(threads.run(Keep::Again, move || {
+                tell.send(std::thread::current().id()).unwrap();
+            }));
+            told.recv().unwrap()
+        };
+        for _ in 0..100 {
+            let old = run();
+            threads.renew();
+            assert_ne!(run(), old);
         }
         assert!(threads.close(later()));
     }

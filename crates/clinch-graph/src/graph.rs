@@ -20,7 +20,9 @@ use bytes::Bytes;
 use std::fmt;
 use thiserror::Error;
 
-/// A program as sections, blocks, symbols and edges. See the crate's documentation.
+/// A program as sections, blocks, symbols and edges. See the crate's documentation. A clone shares
+/// the inputs' bytes.
+#[derive(Clone)]
 pub struct LinkGraph {
     pub(crate) name: String,
     pub(crate) target: &'static GraphTarget,
@@ -522,9 +524,10 @@ impl LinkGraph {
     }
 
     /// While sections have no blocks yet: the number, in its input, of the section that defines
-    /// the symbol.
-    pub fn pending_section(&self, id: SymbolId) -> Option<u32> {
-        (self.flags[id].kind() == SymbolKind::Pending).then(|| self.symbols[id].base)
+    /// the symbol, and the offset in it.
+    pub fn pending_place(&self, id: SymbolId) -> Option<(u32, u64)> {
+        let is_pending = self.flags[id].kind() == SymbolKind::Pending;
+        is_pending.then(|| (self.symbols[id].base, self.symbol_offset(id)))
     }
 
     /// How many bytes a symbol names.

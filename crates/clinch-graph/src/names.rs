@@ -370,24 +370,24 @@ struct OwnNames<'g, P> {
     place: P,
 }
 
-/// A name to be interned, with what follows it in its input's table.
+/// A name to be interned, and how far its look-up is.
 #[derive(Clone, Copy)]
 struct Wanted<'g> {
-    /// The symbol's number in the graph.
-    symbol: u32,
+    /// The symbol's number in its input.
+    index: u32,
     place: u32,
     hash: u32,
+    /// The name with what follows it in its input's table.
     name: &'g [u8],
+    /// The name in the first slot of the hash, counted from 1; 0 for none.
+    likely: u32,
+    /// Its record.
+    record: Record,
+    /// Whether it is the one.
+    is_it: bool,
 }
 
 impl Wanted<'_> {
-    const NONE: Self = Self {
-        symbol: 0,
-        place: 0,
-        hash: 0,
-        name: &[],
-    };
-
     /// Whether a record's name, whose bytes are given, is this one: equal so far, and this ends
     /// there.
     fn is(&self, other: &[u8]) -> bool {
@@ -440,9 +440,34 @@ impl SharedNames {
             }
         }
 
+        let mut batch = Vec::with_capacity(BATCH.min(n));
         let mut intern = |number: usize, shard: &mut Shard| {
             for symbols in order[starts[number]..ends[number]].chunks(BATCH) {
-                self.intern_batch(number, shard, inputs, own, symbols, ids);
+                batch.clear();
+                batch.extend(symbols.iter().map(|&index| {
+                    let place = (own.place)(index);
+                    Wanted {
+                        index,
+                        place,
+                        hash: ids[usize_of(index)],
+                        name: own.table.get(usize_of(place)..).unwrap_or(&[]),
+                        likely: 0,
+                        record: Record::NONE,
+                        is_it: false,
+                    }
+                }));
+                self.look_up(shard, inputs, &mut batch);
+                for wanted in &batch {
+                    let symbol = u32_of(own.first_symbol + usize_of(wanted.index));
+                    let local = if wanted.is_it {
+                        wanted.likely
+                    } else {
+                        self.intern_one(shard, inputs, own.input, symbol, wanted)
+                    };
+                    let record = &mut shard.records[usize_of(local) - 1];
+                    record.first = record.first.min(symbol);
+                    ids[usize_of(wanted.index)] = id_of(number, local).0.get();
+                }
             }
         };
         // Not all threads begin with the same shard, and those that another one has come last:
@@ -463,51 +488,20 @@ impl SharedNames {
         }
     }
 
-    /// Interns names of one input and one shard.
-    fn intern_batch(
-        &self,
-        number: usize,
-        shard: &mut Shard,
-        inputs: &Inputs,
-        own: &OwnNames<'_, impl Fn(u32) -> u32>,
-        symbols: &[u32],
-        ids: &mut [u32],
-    ) {
-        let mut batch = [Wanted::NONE; BATCH];
-        for (wanted, &index) in batch.iter_mut().zip(symbols) {
-            let place = (own.place)(index);
-            *wanted = Wanted {
-                symbol: u32_of(own.first_symbol + usize_of(index)),
-                place,
-                hash: ids[usize_of(index)],
-                name: own.table.get(usize_of(place)..).unwrap_or(&[]),
-            };
+    /// Finds most of the names that are known, all of them one step at a time.
+    fn look_up(&self, shard: &Shard, inputs: &Inputs, batch: &mut [Wanted<'_>]) {
+        for wanted in &mut *batch {
+            wanted.likely = shard.table.first(wanted.hash);
         }
-        let batch = &batch[..symbols.len()];
-        let mut likely = [0_u32; BATCH];
-        for (likely, wanted) in likely.iter_mut().zip(batch) {
-            *likely = shard.table.first(wanted.hash);
-        }
-        let mut records = [Record::NONE; BATCH];
-        for (record, &likely) in records.iter_mut().zip(&likely[..batch.len()]) {
-            let some = usize_of(likely.saturating_sub(1));
-            *record = *shard.records.get(some).unwrap_or(record);
-        }
-        let mut is_it = [false; BATCH];
-        for ((is_it, record), wanted) in is_it.iter_mut().zip(&records).zip(batch) {
-            *is_it = wanted.is(bytes(inputs, &self.given, record));
-        }
-        for (place, wanted) in batch.iter().enumerate() {
-            let local = if is_it[place] && likely[place] != 0 {
-                likely[place]
-            } else {
-                self.intern_one(shard, inputs, own.input, wanted)
-            };
-            let record = &mut shard.records[usize_of(local) - 1];
-            if wanted.symbol < record.first {
-                record.first = wanted.symbol;
+        for wanted in &mut *batch {
+            let some = usize_of(wanted.likely.saturating_sub(1));
+            if let Some(record) = shard.records.get(some) {
+                wanted.record = *record;
             }
-            ids[usize_of(symbols[place])] = id_of(number, local).0.get();
+        }
+        for wanted in &mut *batch {
+            let name = bytes(inputs, &self.given, &wanted.record);
+            wanted.is_it = wanted.likely != 0 && wanted.is(name);
         }
     }
 
@@ -516,6 +510,7 @@ impl SharedNames {
         shard: &mut Shard,
         inputs: &Inputs,
         input: InputId,
+        symbol: u32,
         wanted: &Wanted<'_>,
     ) -> u32 {
         let found = shard.table.find(wanted.hash, |local| {
@@ -531,7 +526,7 @@ impl SharedNames {
                 input: Some(input),
                 place: wanted.place,
                 len: u32_of(end.unwrap_or(wanted.name.len())),
-                first: wanted.symbol,
+                first: symbol,
             };
             shard.insert(wanted.hash, record)
         })

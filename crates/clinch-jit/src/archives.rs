@@ -1,7 +1,6 @@
 //! The archives of a dylib: one table from names to members over all of them, the first archive
 //! that has a name answering for it.
 
-use crate::closure::Member;
 use crate::error::LinkError;
 use bytes::Bytes;
 use clinch_graph::index::int::{low_u32, u32_of, u64_of, usize_of, usize_of_u64};
@@ -24,8 +23,15 @@ pub(crate) struct Archives {
     table: HashTable<Definition>,
     /// Names that are not in an archive's own bytes.
     pool: Vec<u8>,
-    /// The members that the running link took, as archive and offset.
-    recent: Vec<(usize, u64)>,
+}
+
+/// An archive member to be read.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its archive and its place in it.
+    pub(crate) order: (usize, u64),
+    pub(crate) name: InputName,
+    pub(crate) bytes: Bytes,
 }
 
 #[derive(Debug)]
@@ -89,7 +95,6 @@ impl Archives {
         if !entry.taken.insert(found.member) {
             return Ok(None);
         }
-        self.recent.push((index, found.member));
         let entry = &self.list[index];
         let (input, bytes) = entry.read(found.member)?;
         match FileKind::of(&bytes) {
@@ -105,12 +110,10 @@ impl Archives {
         }
     }
 
-    /// Ends a link: members that one took in vain may be taken again.
-    pub(crate) fn settle(&mut self, is_linked: bool) {
-        for (index, member) in std::mem::take(&mut self.recent) {
-            if !is_linked {
-                self.list[index].taken.remove(&member);
-            }
+    /// Lets a member be taken again.
+    pub(crate) fn give_back(&mut self, (index, member): (usize, u64)) {
+        if let Some(entry) = self.list.get_mut(index) {
+            entry.taken.remove(&member);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What can go wrong when linking into a process.
 
+use clinch_executor::Refusal;
 use clinch_graph::{BlockEdgeError, GraphError};
 use clinch_link::fixup::LinkFixupError;
 use clinch_link::frames::FrameError;
@@ -77,6 +78,17 @@ pub enum LinkError {
     /// are called.
     #[error("functions cannot be linked when they are called on this machine")]
     NoReentry,
+    /// Something that needs code to be in this process.
+    #[error("{0} is not possible for code in another process")]
+    InExecutor(&'static str),
+    /// An executor that cannot run the code.
+    #[error("the executor is for {found}, and the code for {wanted}")]
+    OtherArchitecture {
+        /// What the code is for.
+        wanted: &'static str,
+        /// What the executor says that it is.
+        found: String,
+    },
     /// A tracker that was removed, or of another dylib.
     #[error("the resource tracker became defunct")]
     Defunct,
@@ -144,7 +156,7 @@ pub enum MemoryError {
     #[error("cannot {what}: {reason}")]
     System {
         /// What was tried.
-        what: &'static str,
+        what: String,
         /// The system's reason.
         reason: std::io::ErrorKind,
     },
@@ -186,7 +198,32 @@ pub enum MemoryError {
         /// How many are left.
         have: u64,
     },
-    /// What runs in the executor failed.
+    /// What runs in the process failed.
     #[error("{0}")]
     Runtime(String),
+    /// An executor did not do what it was asked for, or is gone.
+    #[error("executor: {0}")]
+    Executor(clinch_executor::Error),
+}
+
+impl From<Refusal> for MemoryError {
+    /// What this process does not do.
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoThreadLocalSpace { want, align, have } => {
+                Self::NoThreadLocalSpace { want, align, have }
+            }
+            Refusal::System { what, code } => Self::System {
+                what,
+                reason: std::io::Error::from_raw_os_error(code).kind(),
+            },
+            other => Self::Runtime(other.to_string()),
+        }
+    }
+}
+
+impl From<clinch_executor::Error> for MemoryError {
+    fn from(error: clinch_executor::Error) -> Self {
+        Self::Executor(error)
+    }
 }

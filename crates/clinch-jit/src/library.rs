@@ -1,13 +1,24 @@
-//! Files and libraries by name: what a path or `-l` stands for, and adding it to a dylib.
+//! Files and libraries by name: what a path or `-l` stands for.
 
-use crate::dylib::Dylib;
 use crate::error::LinkError;
 use crate::process::Library;
+use bytes::Bytes;
 use clinch_graph::InputName;
 use clinch_object::script::{ScriptInput, ScriptInputKind, parse_library_script};
 use clinch_object::{FileBytes, FileKind};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// Something that a dylib can be given.
+#[derive(Debug)]
+pub enum LinkInput {
+    /// A relocatable object.
+    Object(InputName, Bytes),
+    /// An archive, by its path.
+    Archive(String, Bytes),
+    /// A shared library that was opened.
+    Library(Library),
+}
 
 /// Where libraries are looked for.
 #[derive(Clone, Debug, Default)]
@@ -64,13 +75,13 @@ impl Search {
             .chain(system.iter().copied().map(host_path))
     }
 
-    /// Adds what `-lNAME` stands for.
+    /// What `-lNAME` stands for.
     ///
     /// # Errors
     /// There is no such library, or it cannot be used.
-    pub fn add_library(&self, dylib: &mut Dylib, name: &str) -> Result<(), LinkError> {
+    pub fn open_library(&self, name: &str) -> Result<Vec<LinkInput>, LinkError> {
         match self.find(name) {
-            Some(path) => self.add_file(dylib, &path),
+            Some(path) => self.open_file(&path),
             // A library may be installed without the link that development packages bring.
             None if self.system => {
                 let soname = format!("lib{name}.so");
@@ -78,8 +89,7 @@ impl Search {
                     path: format!("-l{name}"),
                     why: "library not found".to_owned(),
                 })?;
-                dylib.add_library(library);
-                Ok(())
+                Ok(vec![LinkInput::Library(library)])
             }
             None => Err(LinkError::File {
                 path: format!("-l{name}"),
@@ -88,16 +98,23 @@ impl Search {
         }
     }
 
-    /// Adds a file, whatever it is: an object, an archive, a shared library or a script that
-    /// stands for libraries.
+    /// What a file is: an object, an archive, a shared library or a script that stands for
+    /// libraries.
     ///
     /// # Errors
     /// It cannot be opened, or is nothing that can be linked.
-    pub fn add_file(&self, dylib: &mut Dylib, path: &Path) -> Result<(), LinkError> {
-        self.add_at_depth(dylib, path, 0)
+    pub fn open_file(&self, path: &Path) -> Result<Vec<LinkInput>, LinkError> {
+        let mut opened = Vec::new();
+        self.open_at_depth(path, 0, &mut opened)?;
+        Ok(opened)
     }
 
-    fn add_at_depth(&self, dylib: &mut Dylib, path: &Path, depth: usize) -> Result<(), LinkError> {
+    fn open_at_depth(
+        &self,
+        path: &Path,
+        depth: usize,
+        opened: &mut Vec<LinkInput>,
+    ) -> Result<(), LinkError> {
         let text = path.display().to_string();
         let fail = |why: String| LinkError::File {
             path: text.clone(),
@@ -106,21 +123,25 @@ impl Search {
         let bytes = FileBytes::open(path).map_err(|error| fail(error.reason()))?;
         match FileKind::of(&bytes) {
             FileKind::ElfRelocatable => {
-                dylib.add_object(InputName::file(&text), bytes);
+                opened.push(LinkInput::Object(InputName::file(&text), bytes));
                 Ok(())
             }
-            FileKind::Archive | FileKind::ThinArchive => dylib.add_archive(&text, bytes),
+            FileKind::Archive | FileKind::ThinArchive => {
+                opened.push(LinkInput::Archive(text, bytes));
+                Ok(())
+            }
             FileKind::ElfShared => {
                 // The dynamic linker searches its own folders for a name without a slash.
                 let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-                dylib.add_library(Library::open(full.as_os_str()).map_err(fail)?);
+                let library = Library::open(full.as_os_str()).map_err(fail)?;
+                opened.push(LinkInput::Library(library));
                 Ok(())
             }
             FileKind::LinkerScript if depth < MAX_DEPTH => {
                 let script =
                     parse_library_script(&bytes).map_err(|error| fail(error.to_string()))?;
                 for input in &script.inputs {
-                    self.add_script_input(dylib, path, input, depth + 1)?;
+                    self.open_script_input(path, input, depth + 1, opened)?;
                 }
                 Ok(())
             }
@@ -132,12 +153,12 @@ impl Search {
         }
     }
 
-    fn add_script_input(
+    fn open_script_input(
         &self,
-        dylib: &mut Dylib,
         script: &Path,
         input: &ScriptInput,
         depth: usize,
+        opened: &mut Vec<LinkInput>,
     ) -> Result<(), LinkError> {
         let found = match input.kind {
             ScriptInputKind::Library => self.find(&input.name),
@@ -151,7 +172,7 @@ impl Search {
             }
         };
         match found {
-            Some(path) => self.add_at_depth(dylib, &path, depth),
+            Some(path) => self.open_at_depth(&path, depth, opened),
             None if input.as_needed => Ok(()),
             None => Err(LinkError::File {
                 path: script.display().to_string(),

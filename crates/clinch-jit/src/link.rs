@@ -30,6 +30,9 @@ use std::time::{Duration, Instant};
 
 /// What a link needs from who wants it. Methods may be called from any thread, one at a time.
 pub trait LinkContext: Send + Sync {
+    /// These are the external symbols that live blocks refer to; how each is reached is asked next.
+    fn prepare(&self, _graph: &LinkGraph, _externals: &[SymbolId]) {}
+
     /// How code anywhere in `window` reaches an external symbol.
     fn reach(&self, graph: &LinkGraph, symbol: SymbolId, window: Option<(u64, u64)>) -> Reach;
 
@@ -51,11 +54,16 @@ pub trait LinkContext: Send + Sync {
     /// answers in the same order.
     fn look_up(&self, externals: Vec<External>, then: OnLookedUp);
 
-    /// What to do in the executor, in order, when code is executable.
+    /// What to do where the code is, in order, when it is executable. `read` fills a buffer with
+    /// the linked bytes at an address.
     ///
     /// # Errors
     /// What makes the link fail.
-    fn actions(&self, linked: &Linked<'_>) -> Result<Vec<Action>, LinkErrors>;
+    fn actions(
+        &self,
+        linked: &Linked<'_>,
+        read: &mut dyn FnMut(u64, &mut [u8]),
+    ) -> Result<Vec<Action>, LinkErrors>;
 
     /// The link is done.
     fn notify_finalized(&self, finished: Finished);
@@ -109,8 +117,8 @@ pub struct Linked<'a> {
     pub layout: &'a Layout,
     /// What tables were made.
     pub tables: &'a Tables,
-    /// The initial image of thread-local variables, with the offset that was given for it.
-    pub thread_local: Option<(&'a [u8], i64)>,
+    /// Address and size of the initial image of thread-local variables.
+    pub thread_local: Option<(u64, u64)>,
     /// The address by which handlers for the dylib's end are registered, when the link made it.
     pub handle: Option<u64>,
 }
@@ -248,11 +256,14 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
     let (first_block, first_made) = (graph.n_blocks(), graph.n_symbols());
     graph.begin_step("tables", None);
     let window = job.memory.window(liveness.needs_low);
-    let mut reaches: Map<SymbolId, Reach> = liveness
-        .externals
-        .iter()
-        .filter(|&&symbol| !after_layout.contains(symbol))
-        .map(|&symbol| (symbol, context.reach(graph, symbol, window)))
+    let externals = liveness.externals.iter().copied();
+    let externals: Vec<SymbolId> = externals
+        .filter(|&symbol| !after_layout.contains(symbol))
+        .collect();
+    context.prepare(graph, &externals);
+    let mut reaches: Map<SymbolId, Reach> = externals
+        .into_iter()
+        .map(|symbol| (symbol, context.reach(graph, symbol, window)))
         .collect();
     // What the link itself places is in the window.
     let placed = bounds
@@ -431,12 +442,11 @@ fn fix_up(
         }
     }
 
-    let image = tls_segment(layout).map(|segment| {
-        let content = usize_of_u64(layout.segments[segment].1.content_size);
-        memory.working(segment)[..content].to_vec()
+    let thread_local = tls_segment(layout).map(|segment| {
+        let (base, segment) = &layout.segments[segment];
+        (*base, segment.content_size)
     });
-    let thread_local = image.as_deref().zip(tls.and_then(|tls| tls.tp_offset));
-    context.actions(&Linked {
+    let linked = Linked {
         graph: &job.graph,
         liveness: &state.liveness,
         layout,
@@ -446,7 +456,25 @@ fn fix_up(
             .after_layout
             .handle
             .map(|symbol| layout.symbol(symbol)),
+    };
+    context.actions(&linked, &mut |address, bytes| {
+        read(layout, memory, address, bytes);
     })
+}
+
+/// Fills a buffer with the linked bytes at an address; what was not linked stays as it is.
+fn read(layout: &Layout, memory: &mut dyn InFlight, address: u64, bytes: &mut [u8]) {
+    for (number, (base, segment)) in layout.segments.iter().enumerate() {
+        let Some(offset) = address.checked_sub(*base).filter(|&at| at < segment.size) else {
+            continue;
+        };
+        let linked = memory.working(number).get(usize_of_u64(offset)..);
+        let linked = linked.unwrap_or_default();
+        for (to, from) in bytes.iter_mut().zip(linked) {
+            *to = *from;
+        }
+        return;
+    }
 }
 
 fn phase_4(state: State, layout: Layout, allocation: Allocation, context: &dyn LinkContext) {
@@ -569,6 +597,8 @@ impl State {
                 Ok(Some(address)) => drop(addresses.insert(symbol, address)),
                 Ok(None) if flags.contains(SymbolFlags::WEAKLY_REFERENCED) => {}
                 Ok(None) => missing.push(symbol),
+                // Many may fail for one cause.
+                Err(error) if errors.last() == Some(&error) => {}
                 Err(error) => errors.push(error),
             }
         }

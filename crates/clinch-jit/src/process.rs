@@ -1,147 +1,307 @@
-//! The process we run in: its shared libraries and what they define.
+//! The process that code is linked into: its shared libraries and what they define, and what it is
+//! told to do. It is this one, or an executor's.
 
-pub use clinch_executor::loaded::{Library, Symbol as ProcessSymbol, find};
+use crate::error::{LinkError, MemoryError};
+use crate::runtime::exit::ProgramArguments;
+use clinch_executor::own::{self, Arguments};
+use clinch_executor::wire::{Action, ThreadLocal, ToExecutor};
+use clinch_executor::{Client, Controller, Error, loaded};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
 
-/// Every place in the loaded libraries that holds the address of a global variable: the dynamic
-/// relocations by symbol. Used to point them at a copy.
-pub mod bindings {
-    use clinch_graph::index::int::usize_of_u64;
-    use std::ffi::{c_int, c_void};
-    use std::sync::{Mutex, PoisonError};
+pub use clinch_executor::loaded::{Symbol as ProcessSymbol, find};
 
-    const DT_RELA: u64 = 7;
-    const DT_RELASZ: u64 = 8;
-    const PT_DYNAMIC: u32 = 2;
-    const PT_GNU_RELRO: u32 = 0x6474_e552;
+/// A shared library that a process has opened. It stays open, since code linked against it may run
+/// until the process ends.
+#[derive(Clone, Debug)]
+pub struct Library(Opened);
 
-    /// `Elf64_Rela`.
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    struct Rela {
-        offset: u64,
-        info: u64,
-        addend: i64,
+#[derive(Clone, Debug)]
+enum Opened {
+    Own(loaded::Library),
+    Other(Client, u32),
+}
+
+impl Library {
+    /// Opens a library in this process, by path or, without a slash, by the system's search, and
+    /// runs its initializers.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub fn open(path: &OsStr) -> Result<Self, String> {
+        loaded::Library::open(path).map(|library| Self(Opened::Own(library)))
     }
 
-    /// One loaded object: its relocations by symbol, and the range that is read-only after
-    /// relocation.
-    struct Object {
-        base: u64,
-        dynamic: u64,
-        relro: (u64, u64),
+    /// Looks a name up in the library and what it needs. An executor that is gone defines nothing.
+    pub fn find(&self, name: &[u8]) -> Option<ProcessSymbol> {
+        match &self.0 {
+            Opened::Own(library) => library.find(name),
+            Opened::Other(client, library) => first(client.look_up(Some(*library), &[name])),
+        }
     }
 
-    unsafe extern "C" fn collect(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the dynamic linker passes a filled record, and `data` is the vector that
-        // `rebind` passed, alive and not otherwise used during the walk.
-        let (info, objects) = unsafe { (&*info, &mut *data.cast::<Vec<Object>>()) };
-        let mut object = Object {
-            base: info.dlpi_addr,
-            dynamic: 0,
-            relro: (0, 0),
+    /// Looks several names up.
+    fn find_all(&self, names: &[&[u8]]) -> Vec<Option<ProcessSymbol>> {
+        match &self.0 {
+            Opened::Own(library) => names.iter().map(|name| library.find(name)).collect(),
+            Opened::Other(client, library) => all(client.look_up(Some(*library), names), names),
+        }
+    }
+}
+
+/// The answer about the only name.
+fn first(found: Result<Vec<Option<ProcessSymbol>>, Error>) -> Option<ProcessSymbol> {
+    found.ok()?.first().copied().flatten()
+}
+
+/// Answers about names, none when there are none.
+fn all(
+    found: Result<Vec<Option<ProcessSymbol>>, Error>,
+    names: &[&[u8]],
+) -> Vec<Option<ProcessSymbol>> {
+    found.unwrap_or_else(|_| vec![None; names.len()])
+}
+
+/// The process that code is linked into.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Process {
+    /// This one.
+    #[default]
+    Own,
+    /// An executor's. When it is gone, it defines nothing: who asked looks at
+    /// [`Process::failure`].
+    Other(Arc<Controller>),
+}
+
+/// How a process ended with which a connection ended.
+fn end_of(error: &MemoryError) -> Option<ExitStatus> {
+    match error {
+        MemoryError::Executor(Error::Ended(status)) => Some(*status),
+        _ => None,
+    }
+}
+
+impl Process {
+    /// The executor's controller, when there is one.
+    pub(crate) fn other(&self) -> Option<&Client> {
+        match self {
+            Self::Own => None,
+            Self::Other(client) => Some(client),
+        }
+    }
+
+    /// Why nothing can be asked any more.
+    pub(crate) fn failure(&self) -> Option<LinkError> {
+        let ended = self.other()?.ended()?;
+        Some(MemoryError::Executor(ended).into())
+    }
+
+    /// Whether a library is of this process.
+    pub(crate) fn has(&self, library: &Library) -> bool {
+        matches!(
+            (self, &library.0),
+            (Self::Own, Opened::Own(_)) | (Self::Other(_), Opened::Other(..))
+        )
+    }
+
+    /// Looks a name up in everything that is loaded.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<ProcessSymbol> {
+        match self {
+            Self::Own => find(name),
+            Self::Other(client) => first(client.look_up(None, &[name])),
+        }
+    }
+
+    /// Looks several names up, in a library or in everything that is loaded.
+    pub(crate) fn find_all(
+        &self,
+        library: Option<&Library>,
+        names: &[&[u8]],
+    ) -> Vec<Option<ProcessSymbol>> {
+        match (library, self) {
+            (Some(library), _) => library.find_all(names),
+            (None, Self::Own) => names.iter().map(|name| find(name)).collect(),
+            (None, Self::Other(client)) => all(client.look_up(None, names), names),
+        }
+    }
+
+    /// Opens a library.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub(crate) fn open_library(&self, path: &OsStr) -> Result<Library, String> {
+        match self {
+            Self::Own => Library::open(path),
+            Self::Other(client) => client
+                .open_library(path.as_bytes())
+                .map(|number| Library(Opened::Other(client.client(), number)))
+                .map_err(|error| error.to_string()),
+        }
+    }
+
+    /// The offsets of libraries' thread-local variables from the thread pointer.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub(crate) fn thread_local_offsets(&self, names: &[&[u8]]) -> Result<Vec<Option<i64>>, String> {
+        match self {
+            _ if names.is_empty() => Ok(Vec::new()),
+            Self::Own => own::thread_local_offsets(names),
+            Self::Other(client) => client
+                .look_up_thread_local(names)
+                .map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Finds a place for a thread-local block.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn reserve_thread_local(
+        &self,
+        size: u64,
+        align: u64,
+    ) -> Result<ThreadLocal, MemoryError> {
+        match self {
+            Self::Own => own::reserve_thread_local(size, align).map_err(MemoryError::from),
+            Self::Other(client) => client
+                .reserve_thread_local(size, align.max(1))
+                .map_err(MemoryError::from),
+        }
+    }
+
+    /// Gives a thread-local block back that no link took. Does not wait for an executor.
+    pub(crate) fn release_thread_local(&self, block: u64) {
+        let release = Action::ReleaseThreadLocal { block };
+        match self {
+            Self::Own => {
+                // SAFETY: a block that no linked code uses. One that is gone is no error.
+                let _ = unsafe { own::perform(&release, &Arguments::default()) };
+            }
+            Self::Other(client) => {
+                let actions = vec![release];
+                client.send(&ToExecutor::Perform { actions }, drop);
+            }
+        }
+    }
+
+    /// Sets what initializers and `main` are given in an executor.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) fn set_arguments(&self, arguments: &ProgramArguments) -> Result<(), MemoryError> {
+        let Some(client) = self.other() else {
+            return Ok(());
         };
-        for n in 0..usize::from(info.dlpi_phnum) {
-            // SAFETY: the record's array has `dlpi_phnum` entries.
-            let header = unsafe { &*info.dlpi_phdr.add(n) };
-            let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
-            match header.p_type {
-                PT_DYNAMIC => object.dynamic = start,
-                PT_GNU_RELRO => object.relro = (start, start.wrapping_add(header.p_memsz)),
-                _ => {}
-            }
-        }
-        if object.dynamic != 0 {
-            objects.push(object);
-        }
-        0
+        let values: Vec<&[u8]> = arguments
+            .arguments()
+            .values()
+            .map(std::ffi::CStr::to_bytes)
+            .collect();
+        Ok(client.set_arguments(&values)?)
     }
 
-    /// Points every reference of the loaded libraries to the variable at `from` to its copy at
-    /// `to`: what the dynamic linker does for a program's copy of a library's variable. A
-    /// variable may have several names; they are told by the address that was bound.
-    /// `is_address` says whether a relocation number writes a symbol's address.
-    pub fn rebind(from: u64, to: u64, is_address: fn(u32) -> bool) {
-        /// Two writers of one page must not seal it for one another.
-        static WRITING: Mutex<()> = Mutex::new(());
-        let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut objects: Vec<Object> = Vec::new();
-        // SAFETY: `collect` expects the vector and does not keep it.
-        unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut objects).cast()) };
-        for object in &objects {
-            rebind_object(object, from, to, is_address);
-        }
-    }
-
-    fn rebind_object(object: &Object, from: u64, to: u64, is_address: fn(u32) -> bool) {
-        let (mut table, mut size) = (0_u64, 0_u64);
-        let mut at = object.dynamic;
-        loop {
-            // SAFETY: the dynamic section is mapped and ends with a null tag.
-            let (tag, value) = unsafe { (read::<u64>(at), read::<u64>(at + 8)) };
-            match tag {
-                0 => break,
-                DT_RELA => table = value,
-                DT_RELASZ => size = value,
-                _ => {}
-            }
-            at += 16;
-        }
-        // The kernel's own object is not relocated by the dynamic linker: its addresses are
-        // offsets. It has no relocations either.
-        if table < object.base || size == 0 {
-            return;
-        }
-        for n in 0..size / 24 {
-            // SAFETY: the table has this size and is mapped for as long as the library is.
-            let rela = unsafe { read::<Rela>(table + n * 24) };
-            let kind = clinch_graph::index::int::low_u32(rela.info);
-            if !is_address(kind) {
-                continue;
-            }
-            let place = object.base.wrapping_add(rela.offset);
-            let bound = from.wrapping_add_signed(rela.addend);
-            // SAFETY: a relocated word of a loaded library is mapped and readable.
-            if unsafe { read::<u64>(place) } == bound {
-                write(object, place, to.wrapping_add_signed(rela.addend));
-            }
-        }
-    }
-
-    fn write(object: &Object, place: u64, value: u64) {
-        const PAGE: u64 = 4096;
-        let sealed = (object.relro.0..object.relro.1).contains(&place);
-        let page = place & !(PAGE - 1);
-        // A relocated word is aligned, so it lies in one page.
-        let protect = |bits| {
-            // SAFETY: changes what the page around one relocated word allows, for the time of
-            // one write, and back to what the dynamic linker had set.
-            unsafe { libc::mprotect(pointer(page), usize_of_u64(PAGE), bits) }
-        };
-        if sealed && protect(libc::PROT_READ | libc::PROT_WRITE) != 0 {
-            return;
-        }
-        // SAFETY: the place is a relocated word of a loaded library, writable now; it is the
-        // width of a pointer and aligned. The program is not running yet.
-        unsafe { pointer(place).cast::<u64>().write_volatile(value) };
-        if sealed {
-            protect(libc::PROT_READ);
-        }
-    }
-
-    fn pointer(address: u64) -> *mut c_void {
-        std::ptr::with_exposed_provenance_mut(usize_of_u64(address))
-    }
-
-    /// Reads a value.
+    /// Does actions in order, until one fails.
+    ///
+    /// # Errors
+    /// The first one's, or the connection has ended.
     ///
     /// # Safety
-    /// The address must hold a readable `T`.
-    unsafe fn read<T>(address: u64) -> T {
-        // SAFETY: the caller's promise; alignment is not assumed.
-        unsafe { pointer(address).cast::<T>().read_unaligned() }
+    /// Runs linked code, which must be fit to run now.
+    pub(crate) unsafe fn perform(
+        &self,
+        actions: Vec<Action>,
+        arguments: Option<&ProgramArguments>,
+    ) -> Result<(), MemoryError> {
+        if actions.is_empty() {
+            return Ok(());
+        }
+        let client = match self {
+            Self::Own => {
+                let none = Arguments::default();
+                let arguments = match arguments {
+                    Some(arguments) => arguments.arguments(),
+                    None => &none,
+                };
+                for action in &actions {
+                    // SAFETY: the caller's promise.
+                    unsafe { own::perform(action, arguments)? };
+                }
+                return Ok(());
+            }
+            Self::Other(client) => client,
+        };
+        Ok(client.perform(actions)?)
+    }
+
+    /// Calls a `main`, with the arguments that were set.
+    ///
+    /// # Errors
+    /// The connection has ended, or no code is there.
+    ///
+    /// # Safety
+    /// The address must be that of a C `main` of a finalized dylib.
+    pub(crate) unsafe fn call_main(
+        &self,
+        main: u64,
+        arguments: &ProgramArguments,
+    ) -> Result<i32, MemoryError> {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Own => Ok(unsafe { own::call_program(main, arguments.arguments()) }),
+            Self::Other(client) => Ok(client.run_main(main)?),
+        }
+    }
+
+    /// Ends the process as a program that returns from `main` does: handlers, finalizers, streams.
+    /// Comes back when it is an executor's, with how it ended.
+    ///
+    /// # Errors
+    /// It did not end.
+    pub(crate) fn exit(&self, status: i32) -> Result<ExitStatus, MemoryError> {
+        let client = match self {
+            Self::Own => own::exit(status),
+            Self::Other(client) => client,
+        };
+        let found = client.look_up(None, &[b"exit"])?;
+        let Some(exit) = found.first().copied().flatten() else {
+            return Err(MemoryError::Runtime("the executor has no exit".to_owned()));
+        };
+        match client.run_int(exit.address, status) {
+            // Not a child of ours: that it hung up is all that is known.
+            Err(Error::Closed) => Ok(ExitStatus::from_raw((status & 0xff) << 8)),
+            Err(Error::Ended(status)) => Ok(status),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(MemoryError::Runtime("the executor did not exit".to_owned())),
+        }
+    }
+
+    /// Runs a program from its initializers to its end. Comes back when it is an executor's, with
+    /// how it ended.
+    ///
+    /// # Errors
+    /// The connection ended otherwise than with the program.
+    ///
+    /// # Safety
+    /// As [`Process::perform`] and [`Process::call_main`].
+    pub(crate) unsafe fn run_program(
+        &self,
+        initializers: Vec<Action>,
+        main: u64,
+        arguments: &ProgramArguments,
+    ) -> Result<ExitStatus, MemoryError> {
+        // SAFETY: the caller's promise.
+        let status = unsafe {
+            self.perform(initializers, Some(arguments))
+                .and_then(|()| self.call_main(main, arguments))
+        };
+        // A program may end itself.
+        match status.and_then(|status| self.exit(status)) {
+            Ok(status) => Ok(status),
+            Err(error) => end_of(&error).ok_or(error),
+        }
     }
 }

@@ -3,8 +3,7 @@
 
 use crate::error::LinkError;
 use crate::link::{External, Finished, Found};
-use crate::process::{self, Library, ProcessSymbol};
-use crate::runtime::library_tls;
+use crate::process::{Library, Process, ProcessSymbol};
 use clinch_graph::index::map::{Map, Set};
 use clinch_graph::{GraphError, LinkGraph, Names, Scope, SymbolFlags, SymbolId};
 use clinch_link::Resolution;
@@ -23,6 +22,8 @@ pub(crate) struct Resolver {
     pub(crate) absolutes: Map<Vec<u8>, u64>,
     /// Those of them whose address is a value: no reference may mean anything else.
     pub(crate) values: Set<Vec<u8>>,
+    /// The process that code is linked into.
+    pub(crate) at: Process,
     /// Opened libraries with their place among all libraries.
     pub(crate) libraries: RwLock<Vec<(usize, Library)>>,
     /// Whether the process's own symbols may be used.
@@ -38,8 +39,12 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Adds an opened library at a place among all libraries.
+    /// Adds an opened library at a place among all libraries. One of another process has nothing
+    /// to offer.
     pub(crate) fn add_library(&self, position: usize, library: Library) {
+        if !self.at.has(&library) {
+            return;
+        }
         let mut libraries = self
             .libraries
             .write()
@@ -58,6 +63,68 @@ impl Resolver {
             .unwrap_or_else(PoisonError::into_inner);
         let mut libraries = libraries.iter().filter(|(at, _)| *at < before);
         libraries.find_map(|(_, library)| library.find(name))
+    }
+
+    /// Asks an executor for many names at once (with whether each is a weak reference), so that
+    /// what it says of each is known when it is asked for.
+    pub(crate) fn prefetch<'n>(&self, names: impl Iterator<Item = (&'n [u8], bool)>) {
+        if self.at.other().is_none() {
+            return;
+        }
+        let mut wanted: Map<&[u8], bool> = Map::default();
+        {
+            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let names = names.filter(|(name, _)| !cache.contains_key(*name));
+            for (name, is_weak) in names.filter(|(name, _)| self.own(name).is_none()) {
+                *wanted.entry(name).or_insert(is_weak) &= is_weak;
+            }
+        }
+        let mut rest: Vec<&[u8]> = wanted.keys().copied().collect();
+        rest.sort_unstable();
+        let libraries: Vec<Library> = {
+            let libraries = self.libraries.read();
+            let libraries = libraries.unwrap_or_else(PoisonError::into_inner);
+            libraries
+                .iter()
+                .map(|(_, library)| library.clone())
+                .collect()
+        };
+        for library in &libraries {
+            self.fetch(Some(library), &mut rest);
+        }
+        if self.process {
+            self.fetch(None, &mut rest);
+        }
+        let mut strong: Vec<&[u8]> = rest.iter().copied().filter(|&name| !wanted[name]).collect();
+        if self.fallback && !strong.is_empty() {
+            self.open_fallback();
+            let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            let opened = opened.clone().unwrap_or_default();
+            for library in &opened {
+                self.fetch(Some(library), &mut strong);
+            }
+        }
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in rest {
+            cache.entry(name.to_vec()).or_insert(None);
+        }
+    }
+
+    /// Notes what a library or the process says of names; leaves those that it does not define.
+    fn fetch(&self, library: Option<&Library>, names: &mut Vec<&[u8]>) {
+        if names.is_empty() {
+            return;
+        }
+        let found = self.at.find_all(library, names);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = found.into_iter();
+        names.retain(|name| match found.next().flatten() {
+            Some(symbol) => {
+                cache.insert(name.to_vec(), Some(symbol));
+                false
+            }
+            None => true,
+        });
     }
 
     /// The address of a name that an earlier link defined.
@@ -114,7 +181,7 @@ impl Resolver {
         }
         let found = self
             .in_libraries(name, usize::MAX)
-            .or_else(|| self.process.then(|| process::find(name)).flatten())
+            .or_else(|| self.process.then(|| self.at.find(name)).flatten())
             .or_else(|| {
                 (self.fallback && !weak)
                     .then(|| self.fallback(name))
@@ -146,7 +213,7 @@ impl Resolver {
         let libraries = FALLBACK_LIBRARIES.iter();
         *opened = Some(
             libraries
-                .filter_map(|name| Library::open(OsStr::new(name)).ok())
+                .filter_map(|name| self.at.open_library(OsStr::new(name)).ok())
                 .collect(),
         );
         true
@@ -206,26 +273,40 @@ impl Resolver {
         resolution: &Resolution,
     ) -> Result<(), GraphError> {
         const SHARED: SymbolFlags = SymbolFlags::WEAK.union(SymbolFlags::OBJECT);
-        for name in names.ids() {
-            let Some(symbol) = resolution.of_name(name) else {
-                continue;
-            };
+        let is_shared = |&symbol: &SymbolId| {
             let flags = graph.symbol_flags(symbol);
-            if !flags.is_definition()
-                || !flags.contains(SHARED)
-                || flags.contains(SymbolFlags::TLS)
-                || flags.scope() != Scope::Default
-            {
-                continue;
+            flags.is_definition()
+                && flags.contains(SHARED)
+                && !flags.contains(SymbolFlags::TLS)
+                && flags.scope() == Scope::Default
+        };
+        let symbols = names.ids().filter_map(|name| resolution.of_name(name));
+        let symbols: Vec<SymbolId> = symbols.filter(is_shared).collect();
+        let mut found: Vec<SymbolId> = Vec::new();
+        let mut ask = |library: Option<&Library>, symbols: Vec<SymbolId>| {
+            let texts: Vec<&[u8]> = symbols.iter().map(|&id| graph.symbol_name(id)).collect();
+            let answers = self.at.find_all(library, &texts);
+            let (there, missing): (Vec<_>, Vec<_>) = symbols
+                .into_iter()
+                .zip(answers)
+                .partition(|(_, answer)| answer.is_some());
+            found.extend(there.into_iter().map(|(symbol, _)| symbol));
+            missing.into_iter().map(|(symbol, _)| symbol).collect()
+        };
+        let mut rest = symbols;
+        {
+            let libraries = self.libraries.read();
+            let libraries = libraries.unwrap_or_else(PoisonError::into_inner);
+            for (_, library) in &*libraries {
+                rest = ask(Some(library), rest);
             }
-            let text = graph.symbol_name(symbol);
-            let in_library = self.in_libraries(text, usize::MAX).is_some();
-            let in_process = flags.contains(SymbolFlags::UNIQUE)
-                && self.process
-                && process::find(text).is_some();
-            if in_library || in_process {
-                graph.make_external(symbol)?;
-            }
+        }
+        if self.process {
+            rest.retain(|&symbol| graph.symbol_flags(symbol).contains(SymbolFlags::UNIQUE));
+            ask(None, rest);
+        }
+        for symbol in found {
+            graph.make_external(symbol)?;
         }
         Ok(())
     }
@@ -239,6 +320,8 @@ impl Resolver {
 
     /// Answers the look-up of a link.
     pub(crate) fn look_up(&self, externals: &[External]) -> Vec<Found> {
+        let names = externals.iter().filter(|external| !external.is_tls);
+        self.prefetch(names.map(|external| (&*external.name, external.weak)));
         // Offsets in the dylib's own block count from the thread pointer.
         let is_base = |external: &External| external.name == b"_TLS_MODULE_BASE_";
         let thread_local: Vec<&External> = externals
@@ -262,6 +345,9 @@ impl Resolver {
             return Ok(Some(address));
         }
         let found = self.shared(&external.name, weak).map(|found| found.address);
+        if let (None, Some(failure)) = (found, self.at.failure()) {
+            return Err(failure);
+        }
         Ok(found.or(self.phony.then_some(0)))
     }
 
@@ -273,11 +359,11 @@ impl Resolver {
             .copied()
             .filter(|external| own(external).is_none())
             .collect();
-        let mut found = thread_local_offsets(&of_libraries);
+        let mut found = self.thread_local_offsets(&of_libraries);
         let lacks =
             |(found, external): (&Found, &&External)| matches!(found, Ok(None)) && !external.weak;
         if self.fallback && found.iter().zip(&of_libraries).any(lacks) && self.open_fallback() {
-            found = thread_local_offsets(&of_libraries);
+            found = self.thread_local_offsets(&of_libraries);
         }
         let mut found = found.into_iter();
         externals
@@ -291,25 +377,30 @@ impl Resolver {
             })
             .collect()
     }
-}
 
-/// The offsets of libraries' thread-local variables from the thread pointer.
-fn thread_local_offsets(externals: &[&External]) -> Vec<Found> {
-    let names: Vec<&[u8]> = externals.iter().map(|external| &*external.name).collect();
-    let answer = |offset: Option<i64>| Ok(offset.map(i64::cast_unsigned));
-    match library_tls::offsets(&names) {
-        Ok(offsets) => offsets.into_iter().map(answer).collect(),
-        // One by one, to tell which it is.
-        Err(_) => names
-            .iter()
-            .map(|name| match library_tls::offsets(&[name]) {
-                Ok(offsets) => answer(offsets.first().copied().flatten()),
-                Err(why) => Err(LinkError::ThreadLocal {
-                    name: String::from_utf8_lossy(name).into_owned(),
-                    why,
-                }),
-            })
-            .collect(),
+    /// The offsets of libraries' thread-local variables from the thread pointer.
+    fn thread_local_offsets(&self, externals: &[&External]) -> Vec<Found> {
+        let names: Vec<&[u8]> = externals.iter().map(|external| &*external.name).collect();
+        let answer = |offset: Option<i64>| Ok(offset.map(i64::cast_unsigned));
+        match self.at.thread_local_offsets(&names) {
+            Ok(offsets) => offsets.into_iter().map(answer).collect(),
+            Err(_) if self.at.failure().is_some() => {
+                let failure = self.at.failure();
+                let failed = || failure.clone().map_or(Ok(None), Err);
+                names.iter().map(|_| failed()).collect()
+            }
+            // One by one, to tell which it is.
+            Err(_) => names
+                .iter()
+                .map(|name| match self.at.thread_local_offsets(&[name]) {
+                    Ok(offsets) => answer(offsets.first().copied().flatten()),
+                    Err(why) => Err(LinkError::ThreadLocal {
+                        name: String::from_utf8_lossy(name).into_owned(),
+                        why,
+                    }),
+                })
+                .collect(),
+        }
     }
 }
 

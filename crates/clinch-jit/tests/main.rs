@@ -5,5 +5,6 @@
 
 mod debug;
 mod dylib;
+mod remote;
 mod session;
 mod support;

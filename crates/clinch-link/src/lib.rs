@@ -10,6 +10,7 @@
 //! - [`tables`] makes GOT entries, stubs and thread-local entries, and relaxes what needs none.
 //! - [`layout`] places blocks; [`bypass`] leaves out stubs that the layout made unneeded.
 //! - [`fixup`] copies contents and applies edges.
+//! - [`join`](mod@join) makes one graph of several, to be linked again.
 //!
 //! *Invariant:* no step names an object format or an architecture. *Invariant:* errors come in
 //! the order of ids, whatever the number of threads.
@@ -20,6 +21,7 @@ pub mod bypass;
 pub mod common;
 pub mod fixup;
 pub mod frames;
+pub mod join;
 pub mod layout;
 pub mod place;
 pub mod prune;
@@ -27,6 +29,7 @@ pub mod resolve;
 pub mod start_stop;
 pub mod tables;
 
+pub use join::{JoinError, Part, join};
 pub use place::Place;
 pub use prune::Liveness;
 pub use resolve::Resolution;

@@ -1,8 +1,9 @@
-//! Object formats to graph: what is in a file, and how it becomes sections, blocks, symbols and
-//! edges. It resolves nothing and links nothing.
+//! Object formats to graph and back: what is in a file, and how it becomes sections, blocks,
+//! symbols and edges. It resolves nothing and links nothing.
 //!
 //! - [`input`] opens files; [`kind`] tells from the content what a file is.
 //! - [`elf::object`] reads relocatable objects into a graph: start there.
+//! - [`elf::write`] writes a graph as a relocatable object.
 //! - [`elf::addrsig`] and [`elf::note`] read what lies in sections of an object.
 //! - [`elf::shared`] reads what a shared object offers.
 //! - [`archive`] finds members; [`script`] reads the scripts that stand for libraries.
@@ -27,6 +28,7 @@ pub use elf::object::{
     AddedObject, AddedObjects, ElfObject, ReadOptions, add_blocks, add_objects, add_objects_with,
     read_object, read_object_with,
 };
+pub use elf::write::{WriteError, write_object};
 pub use error::{InputError, ReadError, ReadErrorKind};
 pub use input::FileBytes;
 pub use kind::FileKind;

@@ -1,5 +1,5 @@
 //! Tests of the readers from outside: objects made by compilers and assemblers, objects put
-//! together byte by byte in all classes and orders, damaged ones.
+//! together byte by byte in all classes and orders, damaged ones; and of the writer.
 
 #![allow(
     clippy::expect_used,
@@ -11,3 +11,4 @@
 
 mod elf;
 mod support;
+mod write;

@@ -104,6 +104,11 @@ pub struct ElfArch {
     /// What each relocation number means; numbers beyond the end are unknown. A table and not a
     /// function, since it is asked for every record of every object.
     pub relocations: &'static [ElfRelocation],
+    /// The numbers for edges whose target is the GOT's base, where other numbers are usual than
+    /// those that mean the same kind.
+    pub to_got_base: &'static [ElfSpelling],
+    /// The numbers for kinds that no number means: they write the same value.
+    pub equivalents: &'static [ElfSpelling],
     /// The name of a relocation number, such as `R_X86_64_PC32`.
     pub relocation_name: fn(u32) -> Option<&'static str>,
     /// Whether a dynamic linker writes the address of a symbol for a relocation number.
@@ -125,6 +130,38 @@ impl ElfArch {
         let known = self.relocations.get(usize_of(number));
         known.copied().unwrap_or(ElfRelocation::Unknown)
     }
+
+    /// How an edge of this kind is written, the inverse of [`ElfArch::relocation`]: of several
+    /// numbers that mean the kind the first. `None` where ELF has no number for it.
+    pub fn spelling(&self, kind: EdgeKind, is_to_got_base: bool) -> Option<ElfSpelling> {
+        let listed = |list: &[ElfSpelling]| list.iter().find(|row| row.kind == kind).copied();
+        let usual = || {
+            (0..).zip(self.relocations).find_map(|(number, meaning)| {
+                let bias = match *meaning {
+                    ElfRelocation::Edge { kind: means, bias } if means == kind => bias,
+                    ElfRelocation::KeepAlive if kind == EdgeKind::KEEP_ALIVE => 0,
+                    _ => return None,
+                };
+                Some(ElfSpelling { kind, number, bias })
+            })
+        };
+        is_to_got_base
+            .then(|| listed(self.to_got_base))
+            .flatten()
+            .or_else(usual)
+            .or_else(|| listed(self.equivalents))
+    }
+}
+
+/// How ELF spells an edge of a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ElfSpelling {
+    /// The kind.
+    pub kind: EdgeKind,
+    /// The relocation number.
+    pub number: u32,
+    /// What the edge's addend has more than the record's.
+    pub bias: i64,
 }
 
 /// What an ELF relocation number means to the graph.

@@ -23,8 +23,8 @@ pub mod instruction;
 pub mod x86_64;
 
 pub use arch::{
-    ARCHES, Arch, ElfArch, ElfRelocation, Reentry, Relax, Stubs, Template, TlsRewrite, arch_named,
-    elf_arch, host_arch,
+    ARCHES, Arch, ElfArch, ElfRelocation, ElfSpelling, Reentry, Relax, Stubs, Template, TlsRewrite,
+    arch_named, elf_arch, host_arch,
 };
 pub use edge_table::{EdgeFlags, EdgeInfo, Expr, Field, Request, Table};
 pub use fixup::{FixupContext, FixupError, FixupErrorKind, TlsBlock};

@@ -49,13 +49,28 @@ fn check_language() {
 }
 
 #[test]
+fn command_line() {
+    run("command_line");
+}
+
+#[test]
 fn elf_object() {
     run("elf_object");
 }
 
 #[test]
+fn executor_client() {
+    run("executor_client");
+}
+
+#[test]
 fn executor_messages() {
     run("executor_messages");
+}
+
+#[test]
+fn executor_server() {
+    run("executor_server");
 }
 
 #[test]
@@ -71,6 +86,11 @@ fn graph_text() {
 #[test]
 fn object_graph_verify() {
     run("object_graph_verify");
+}
+
+#[test]
+fn object_write() {
+    run("object_write");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Errors and results as text, in the form people know from linkers.
 
+use clinch_jit::session::LookUpError;
 use clinch_jit::{LinkError, LinkErrors, Undefined};
 use clinch_object::InputError;
 use std::time::Duration;
@@ -42,6 +43,18 @@ impl From<Vec<LinkError>> for Failure {
 impl From<LinkError> for Failure {
     fn from(error: LinkError) -> Self {
         Self::Link(vec![error])
+    }
+}
+
+impl From<LookUpError> for Failure {
+    fn from(error: LookUpError) -> Self {
+        match error {
+            LookUpError::Failed(causes) => {
+                let causes = causes.iter().flat_map(|errors| errors.0.iter().cloned());
+                Self::Link(causes.collect())
+            }
+            other => other.to_string().into(),
+        }
     }
 }
 

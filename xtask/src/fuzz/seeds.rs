@@ -17,8 +17,9 @@ fn extension(target: &str) -> &'static str {
         "shared_object" => "so",
         "graph_text" => "lg",
         "executor_messages" => "msg",
-        // Any bytes make a graph.
-        "generated_graph" => "none",
+        "command_line" => "words",
+        // Any bytes are choices.
+        "generated_graph" | "executor_client" | "executor_server" => "none",
         _ => "o",
     }
 }
@@ -140,6 +141,17 @@ const RULES: &str = "# jitlink-check: *{8}a = 0x2a\n\
     # jitlink-check: stub_addr(f.o, b, thumbv7_abs_le) = *{4}(section_addr(f.o, __DATA,__data)) + 4\n\
     # jitlink-check: ((a.b$c:d | 1) & 0xff << 2) >> 3 = _e - 99999999999999999999\n";
 
+/// Command lines: which command, its words, and behind 255 each response file.
+static WORDS: &[&[u8]] = &[
+    b"\0a.o\n-noexec\n-entry=f\n-abs\nx=0x10\n-args\n-x\n--\n",
+    b"\0-check=f\n--check-name\nn\n-slab-allocate=10Mb\n-slab-address=0x1000\n-slab-page-size=4096",
+    b"\0-alias=a=b\n-sectcreate=s,f@x=1,y=0x2\n-harness\nh.o\n-args\n1\n-debug-only=orc:0,a",
+    b"\0-l\nm\n-lz\n-L.\n-hidden-lx\n-weak-ly\n-show-graphs=a.*[bc]\n-num-threads=2\nb.a",
+    b"\0@0\nc.o\n@2\n--\n@0\xff-noexec 'a b' \"c\\\"d\" @1\xff-jd x\\ y\n\t-lazy @1",
+    b"\x01a.c\n-O2\n-I\ninc\n-DX=1\n-lm\n-L\nl\n-std=c11\n--gdb\n--time\n--\n-x",
+    b"\x01@0\n-entry=f\n-num-threads\n3\xff-include h -pthread -Ufoo -w",
+];
+
 /// Makes the seeds and puts them into the corpora of these targets. Says what it did.
 pub(crate) fn make(targets: &[String]) -> Result<String> {
     let corpora = shell::root().join("fuzz/corpus");
@@ -159,6 +171,9 @@ pub(crate) fn make(targets: &[String]) -> Result<String> {
     maker.graphs()?;
     fs::write(maker.folder.join("rules.check"), RULES)?;
     maker.messages()?;
+    for (index, words) in WORDS.iter().enumerate() {
+        fs::write(maker.folder.join(format!("line{index}.words")), words)?;
+    }
     let mut copied = 0;
     for target in stale {
         let corpus = corpora.join(target);
@@ -376,5 +391,7 @@ mod tests {
         assert_eq!(extension("shared_object"), "so");
         assert_eq!(extension("check_language"), "check");
         assert_eq!(extension("graph_text"), "lg");
+        assert_eq!(extension("command_line"), "words");
+        assert_eq!(extension("executor_server"), "none");
     }
 }

@@ -118,7 +118,9 @@ impl Shared {
         };
         let encode = |out: &mut Vec<u8>| request.encode(out);
         let sent = outgoing.frames.write(request.kind(), sequence, encode);
-        if sent.is_ok() {
+        // Where the connection breaks as well: another thread must not take the number before all
+        // who wait are told.
+        if !matches!(sent, Err(Error::MessageSize(_))) {
             outgoing.sequence = sequence;
         }
         drop(outgoing);

@@ -5,7 +5,8 @@ use super::Client;
 use crate::error::Error;
 use crate::threads::lock;
 use crate::wire::{
-    Action, Found, MAX_PAYLOAD, Piece, Place, Protection, Refusal, Reply, Segment, Step, ToExecutor,
+    Action, Found, MAX_PAYLOAD, Piece, Place, Protection, Refusal, Reply, Segment, Step,
+    ThreadLocal, ToExecutor,
 };
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -164,6 +165,24 @@ impl Client {
         result
     }
 
+    /// Takes pages out of an allocation, after some of its undo actions (see
+    /// [`ToExecutor::Withdraw`]).
+    ///
+    /// # Errors
+    /// An undo action failed, or the connection has ended.
+    pub fn withdraw(
+        &self,
+        allocation: u64,
+        ranges: &[(u64, u64)],
+        undo: Vec<Action>,
+    ) -> Result<(), Error> {
+        self.ask_done(&ToExecutor::Withdraw {
+            allocation,
+            ranges: ranges.to_vec(),
+            undo,
+        })
+    }
+
     /// Does actions in order, until one fails.
     ///
     /// # Errors
@@ -223,6 +242,32 @@ impl Client {
             }
         }
         Ok(all)
+    }
+
+    /// The offsets of libraries' thread-local variables from the thread pointer, in order; `None`
+    /// for those that no library defines.
+    ///
+    /// # Errors
+    /// What the dynamic linker says, or the connection has ended.
+    pub fn look_up_thread_local(&self, names: &[&[u8]]) -> Result<Vec<Option<i64>>, Error> {
+        let names = names.to_vec();
+        let n = names.len();
+        match self.ask(&ToExecutor::LookUpThreadLocal { names })? {
+            Reply::Offsets(offsets) if offsets.len() == n => Ok(offsets),
+            other => Err(self.shared.end_for_answer(&other)),
+        }
+    }
+
+    /// Finds a place for a thread-local block, which belongs to the connection until an action
+    /// releases it.
+    ///
+    /// # Errors
+    /// There is none, or the connection has ended.
+    pub fn reserve_thread_local(&self, size: u64, align: u64) -> Result<ThreadLocal, Error> {
+        match self.ask(&ToExecutor::ReserveThreadLocal { size, align })? {
+            Reply::ThreadLocal(block) => Ok(block),
+            other => Err(self.shared.end_for_answer(&other)),
+        }
     }
 
     /// Opens a shared library by path or by the system's search. It is closed when the connection

@@ -4,7 +4,7 @@
 use super::{Connection, State};
 use crate::system::code::{self, Callable};
 use crate::threads::lock;
-use crate::wire::{Action, Protection, Refusal, Segment, Step};
+use crate::wire::{Action, Array, Protection, Refusal, Segment, Step};
 use clinch_graph::index::int::u64_of;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl State {
     fn discard(&mut self, ranges: &[(u64, u64)]) -> Result<(), Refusal> {
         let mut result = Ok(());
         for &(start, end) in ranges {
-            self.frames.deregister_within(start, end);
+            self.registry.forget_within(start, end);
             let discarded = self.memory.protect(start, end - start, Protection::None);
             result = result.and(discarded);
         }
@@ -205,39 +205,42 @@ impl Connection {
     fn perform(self: &Arc<Self>, action: &Action) -> Result<(), Refusal> {
         let callable = |address| Callable::new(&lock(&self.state).memory, address);
         match action {
-            Action::RegisterFrames { begin } => {
-                let state = &mut *lock(&self.state);
-                state.frames.register(&state.memory, *begin)
-            }
-            Action::DeregisterFrames { begin } => lock(&self.state).frames.deregister(*begin),
-            Action::WriteWord { address, value } => {
-                let word = value.to_ne_bytes();
-                lock(&self.state).memory.write(*address, &word)
-            }
             Action::ResolveIfunc { slot, resolver } => {
                 let value = callable(*resolver)?.resolve();
-                lock(&self.state).memory.write(*slot, &value.to_ne_bytes())
+                lock(&self.state).memory.write_word(*slot, value)
             }
-            Action::RunArray {
-                address,
-                count,
-                backward,
-            } => self.run_array(*address, *count, *backward),
+            Action::RunArray(array) => self.run_array(*array),
             Action::RunHandlers { handle } => {
                 code::run_handlers(*handle);
                 Ok(())
             }
-            Action::Call { function, input } => {
-                let why = callable(*function)?.call_wrapper(input)?;
-                match why.is_empty() {
-                    true => Ok(()),
-                    false => Err(Refusal::Failed(String::from_utf8_lossy(&why).into_owned())),
+            Action::RunFinalizers { first } => {
+                let finalizers = lock(&self.state).registry.take_finalizers(*first);
+                if let Some(finalizers) = finalizers {
+                    finalizers.run();
                 }
+                Ok(())
             }
+            Action::Call { function, input } => code::call_action(callable(*function)?, input),
+            Action::InitializeThreadLocal { block, image, size } => {
+                {
+                    let state = &*lock(&self.state);
+                    let image = state.memory.read(*image, *size)?;
+                    state.registry.initialize_thread_local(*block, &image)?;
+                }
+                self.threads.renew();
+                Ok(())
+            }
+            other => lock(&self.state).register(other),
         }
     }
 
-    fn run_array(&self, address: u64, count: u64, backward: bool) -> Result<(), Refusal> {
+    fn run_array(&self, array: Array) -> Result<(), Refusal> {
+        let Array {
+            address,
+            count,
+            backward,
+        } = array;
         let arguments = lock(&self.state).arguments();
         for n in 0..count {
             let n = if backward { count - 1 - n } else { n };
@@ -259,5 +262,84 @@ impl Connection {
             function.call_program(&arguments);
         }
         Ok(())
+    }
+
+    /// Takes pages out of an allocation, after undo actions of it.
+    pub(super) fn withdraw(
+        self: &Arc<Self>,
+        id: u64,
+        ranges: &[(u64, u64)],
+        undo: &[Action],
+    ) -> Result<(), Refusal> {
+        let mut result = Ok(());
+        let (undo, ranges) = {
+            let state = &mut *lock(&self.state);
+            let allocation = state.allocations.get_mut(&id);
+            let allocation = allocation.ok_or(Refusal::NoAllocation(id))?;
+            let mut named: Vec<Action> = Vec::with_capacity(undo.len());
+            for action in undo {
+                let place = allocation.undo.iter().position(|own| own == action);
+                named.extend(place.map(|place| allocation.undo.remove(place)));
+            }
+            let mut taken = Vec::with_capacity(ranges.len());
+            for &(address, size) in ranges {
+                let place = allocation.ranges.iter().position(|own| own.0 == address);
+                match place {
+                    Some(place) => taken.push(allocation.ranges.swap_remove(place)),
+                    None => result = Err(Refusal::NotOwned { address, size }),
+                }
+            }
+            (named, taken)
+        };
+        for (index, action) in undo.iter().enumerate().rev() {
+            let undone = self.perform_nth(index, action);
+            result = result.and(undone);
+        }
+        let discarded = lock(&self.state).discard(&ranges);
+        result.and(discarded)
+    }
+}
+
+impl State {
+    /// Does an action that runs no code.
+    fn register(&mut self, action: &Action) -> Result<(), Refusal> {
+        let (memory, registry) = (&self.memory, &mut self.registry);
+        match action {
+            Action::RegisterFrames { begin } => registry.frames.register(memory, *begin),
+            Action::DeregisterFrames { begin } => registry.frames.deregister(*begin),
+            Action::WriteWord { address, value } => memory.write_word(*address, *value),
+            Action::MoveVariable { from, to, size } => memory.move_variable(*from, *to, *size),
+            Action::RegisterImage {
+                address,
+                size,
+                blank,
+            } => {
+                if registry.has_image(*address) {
+                    return Err(Refusal::Image(*address));
+                }
+                let image = memory.register_image(*address, *size, blank.clone())?;
+                registry.add_image(image, Vec::new());
+                Ok(())
+            }
+            Action::DeregisterImage { address } => registry.remove_image(*address),
+            Action::RegisterFinalizers { arrays } => {
+                if let Some(first) = arrays.first() {
+                    let finalizers = memory.register_finalizers(arrays)?;
+                    registry.add_finalizers(first.address, finalizers);
+                }
+                Ok(())
+            }
+            Action::ReleaseThreadLocal { block } => {
+                registry.release_thread_local(*block);
+                Ok(())
+            }
+            // They run code: the caller does them.
+            Action::ResolveIfunc { .. }
+            | Action::RunArray(_)
+            | Action::RunHandlers { .. }
+            | Action::RunFinalizers { .. }
+            | Action::Call { .. }
+            | Action::InitializeThreadLocal { .. } => Ok(()),
+        }
     }
 }

@@ -77,6 +77,7 @@ impl Connection {
             };
             thread::push(Box::new(owed));
             let result = body(&connection);
+            connection.threads.end_home_job();
             if let Some(mut owed) = thread::pop().and_then(|owed| owed.downcast::<Owed>().ok()) {
                 owed.result = Some(result);
             }

@@ -16,9 +16,12 @@ use crate::handshake::{self, Opened};
 use crate::limits::Limits;
 use crate::secret::Secret;
 use crate::stream::Stream;
-use crate::system::code::{self, Arguments, Callable, Frames};
+use crate::system::code::{self, Arguments, Callable};
 use crate::system::library::{self, HeldLibrary};
-use crate::system::memory::{self, Memory};
+use crate::system::memory::Memory;
+use crate::system::registry::Registry;
+use crate::system::tls::ThreadBlock;
+use crate::system::{library_tls, pages};
 use crate::threads::{Keep, Threads, lock};
 use crate::wire::handshake::Facts;
 use crate::wire::{MAX_PAYLOAD, Protection, Refusal, Reply, ToController, ToExecutor, WireError};
@@ -76,7 +79,7 @@ impl Executor {
 
     /// The handshake.
     fn open(&self, stream: Stream, context: u64) -> Result<Opened, Error> {
-        let page = memory::page_size();
+        let page = pages::page_size();
         let page = u32::try_from(page).unwrap_or(u32::MAX);
         let facts = Facts {
             architecture: std::env::consts::ARCH.to_owned(),
@@ -173,11 +176,11 @@ struct Outgoing {
     sequence: u64,
 }
 
-/// What a connection did and has not undone. Fields are dropped in order: unwind records before
-/// the memory they are in.
+/// What a connection did and has not undone. Fields are dropped in order: what is registered
+/// before the memory that it is in.
 #[derive(Debug)]
 struct State {
-    frames: Frames,
+    registry: Registry,
     allocations: BTreeMap<u64, Allocation>,
     n_allocations: u64,
     /// Pages of allocations, also of those that are being made or undone: end by start.
@@ -194,7 +197,7 @@ struct State {
 impl State {
     fn new(most_reserved: u64) -> Self {
         Self {
-            frames: Frames::default(),
+            registry: Registry::new(),
             allocations: BTreeMap::new(),
             n_allocations: 0,
             taken: BTreeMap::new(),
@@ -329,14 +332,38 @@ impl Connection {
                     connection.deallocate(&allocations).map(|()| Reply::Done)
                 })
             }
+            ToExecutor::Withdraw {
+                allocation,
+                ranges,
+                undo,
+            } => self.run_where(runs_code, sequence, move |connection| {
+                let withdrawn = connection.withdraw(allocation, &ranges, &undo);
+                withdrawn.map(|()| Reply::Done)
+            }),
             ToExecutor::Perform { actions } => {
                 self.run_where(runs_code, sequence, move |connection| {
                     connection.perform_all(&actions).map(|()| Reply::Done)
                 })
             }
+            // The dynamic linker may wait for linked code.
+            ToExecutor::LookUpThreadLocal { names } => {
+                let names: Vec<Vec<u8>> = names.into_iter().map(<[u8]>::to_vec).collect();
+                self.call(Keep::Home, sequence, move |_| {
+                    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+                    let offsets = library_tls::offsets(&names);
+                    offsets.map(Reply::Offsets).map_err(Refusal::ThreadLocal)
+                })
+            }
+            ToExecutor::ReserveThreadLocal { size, align } => {
+                self.call(Keep::Home, sequence, move |connection| {
+                    let place = ThreadBlock::new(size, align)?;
+                    let registry = &mut lock(&connection.state).registry;
+                    Ok(Reply::ThreadLocal(registry.add_thread_local(place)))
+                })
+            }
             ToExecutor::Open { path } => {
                 let path = path.to_vec();
-                self.call(Keep::Again, sequence, move |connection| {
+                self.call(Keep::Home, sequence, move |connection| {
                     let library = HeldLibrary::open(&path)?;
                     let libraries = &mut lock(&connection.state).libraries;
                     libraries.push(Arc::new(library));
@@ -345,7 +372,7 @@ impl Connection {
                 })
             }
             ToExecutor::Main { address } => {
-                self.call_code(Keep::Once, sequence, address, |connection, code| {
+                self.call_code(Keep::Home, sequence, address, |connection, code| {
                     let arguments = lock(&connection.state).arguments();
                     Ok(Reply::Status(code.call_program(&arguments)))
                 })
@@ -387,7 +414,7 @@ impl Connection {
         }
     }
 
-    /// Does something in a thread when it runs code, else here.
+    /// Does something in the home thread when it runs code, else here.
     fn run_where(
         self: &Arc<Self>,
         runs_code: bool,
@@ -395,7 +422,7 @@ impl Connection {
         body: impl FnOnce(&Arc<Self>) -> Result<Reply, Refusal> + Send + 'static,
     ) -> ControlFlow<Result<Reply, Refusal>> {
         if runs_code {
-            self.call(Keep::Again, sequence, body)
+            self.call(Keep::Home, sequence, body)
         } else {
             ControlFlow::Break(body(self))
         }
@@ -408,8 +435,8 @@ impl Connection {
             return Err(Refusal::InUse(taken));
         }
         state
-            .frames
-            .deregister_within(address, address.saturating_add(size));
+            .registry
+            .forget_within(address, address.saturating_add(size));
         state.memory.release(address)
     }
 
@@ -420,7 +447,7 @@ impl Connection {
             if let Some(taken) = state.taken_within(start, end) {
                 return Err(Refusal::InUse(taken));
             }
-            state.frames.deregister_within(start, end);
+            state.registry.forget_within(start, end);
         }
         state.memory.protect(address, size, protection)
     }

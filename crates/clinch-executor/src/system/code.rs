@@ -7,10 +7,11 @@
 
 use super::library;
 use super::memory::Memory;
-use crate::wire::{MAX_PAYLOAD, Refusal};
+use super::pages;
+use crate::wire::{Array, MAX_PAYLOAD, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of, usize_of_u64};
 use std::collections::BTreeSet;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// An address where code was when it was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,16 @@ impl Callable {
             return Err(Refusal::NotCode(address));
         }
         Ok(Self(usize_of_u64(address)))
+    }
+
+    /// An address of code that the caller placed.
+    pub(super) fn unchecked(address: u64) -> Self {
+        Self(usize_of_u64(address))
+    }
+
+    /// The C library's `exit`.
+    pub(super) fn of_exit() -> Self {
+        Self((libc::exit as *const ()).expose_provenance())
     }
 
     /// Calls a function without arguments, for nothing.
@@ -138,15 +149,19 @@ unsafe extern "C" fn outermost(
 }
 
 /// Arguments of a program, which it may keep pointers to for as long as its code is there.
-#[derive(Debug, Default)]
-pub(crate) struct Arguments {
+#[derive(Debug)]
+pub struct Arguments {
     strings: Vec<CString>,
     /// Pointers to them, ended by null.
     pointers: Vec<usize>,
 }
 
 impl Arguments {
-    pub(crate) fn new(values: &[&[u8]]) -> Result<Self, Refusal> {
+    /// Arguments, the first of which is the program's name.
+    ///
+    /// # Errors
+    /// A zero byte in one.
+    pub fn new(values: &[&[u8]]) -> Result<Self, Refusal> {
         let strings = values
             .iter()
             .map(|&value| CString::new(value).map_err(|_| Refusal::ZeroByte))
@@ -158,6 +173,51 @@ impl Arguments {
         pointers.push(0);
         Ok(Self { strings, pointers })
     }
+
+    /// The arguments.
+    pub fn values(&self) -> impl Iterator<Item = &CStr> {
+        self.strings.iter().map(CString::as_c_str)
+    }
+}
+
+impl Default for Arguments {
+    /// None.
+    fn default() -> Self {
+        Self {
+            strings: Vec::new(),
+            pointers: vec![0],
+        }
+    }
+}
+
+/// Calls the functions of an array in its order. Null and minus one are skipped, as by the C
+/// library's start code.
+///
+/// # Safety
+/// The array must be readable and hold addresses of functions that may be called now.
+pub(super) unsafe fn run_array(array: Array, arguments: &Arguments) {
+    for n in 0..array.count {
+        let n = if array.backward {
+            array.count - 1 - n
+        } else {
+            n
+        };
+        let slot = pages::pointer(array.address + n * u64_of(size_of::<usize>()));
+        // SAFETY: the caller's promise; alignment is not assumed.
+        let function = unsafe { slot.cast::<usize>().read_unaligned() };
+        if function != 0 && function != usize::MAX {
+            Callable(function).call_program(arguments);
+        }
+    }
+}
+
+/// Calls a wrapper as an action: what it answers, unless it is nothing, is why it failed.
+pub(crate) fn call_action(function: Callable, input: &[u8]) -> Result<(), Refusal> {
+    let why = function.call_wrapper(input)?;
+    if why.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::Failed(String::from_utf8_lossy(&why).into_owned()))
 }
 
 /// Runs the exit handlers that were registered with a handle, last to first, each once.
@@ -170,12 +230,18 @@ pub(crate) fn run_handlers(handle: u64) {
 }
 
 /// Unwind records that the process's unwinder knows; it forgets them when this is dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Frames {
     registered: BTreeSet<u64>,
 }
 
 impl Frames {
+    pub(super) const fn new() -> Self {
+        Self {
+            registered: BTreeSet::new(),
+        }
+    }
+
     /// Registers the records that begin at an address and end with a zero length.
     pub(crate) fn register(&mut self, memory: &Memory, begin: u64) -> Result<(), Refusal> {
         if self.registered.contains(&begin) || !is_list(memory, begin) {
@@ -183,9 +249,19 @@ impl Frames {
         }
         // SAFETY: a list in readable memory that has an end, which stays until it is deregistered:
         // the pages cannot be given up before.
+        unsafe { self.add(begin) };
+        Ok(())
+    }
+
+    /// The same for records that the caller made.
+    ///
+    /// # Safety
+    /// They must be a list with an end that nobody registered, and stay until they are
+    /// deregistered.
+    pub(super) unsafe fn add(&mut self, begin: u64) {
+        // SAFETY: the caller's promise.
         unsafe { __register_frame(std::ptr::with_exposed_provenance(usize_of_u64(begin))) };
         self.registered.insert(begin);
-        Ok(())
     }
 
     pub(crate) fn deregister(&mut self, begin: u64) -> Result<(), Refusal> {

@@ -7,17 +7,16 @@
 //! code may write to its own pages at any time, so no Rust reference to them is ever made: bytes
 //! are copied through raw pointers.
 
-use crate::wire::{Place, Protection, Refusal};
+use super::debugger::Registration;
+use super::finalizers::Finalizers;
+use super::pages::{REACH, Reservation, anchor, page_size, pointer};
+use super::{bindings, library};
+use crate::wire::{Array, Place, Protection, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 
 /// Where low address space is looked for.
 const LOW: std::ops::Range<u64> = 1 << 20..1 << 31;
-/// How far apart two places of which one reaches the other may be, with room to spare.
-const REACH: u64 = (1 << 31) - (1 << 24);
-/// The steps in which address space is looked for.
-const STRIDE: u64 = 1 << 23;
 
 /// Reservations and their pages; everything is given back when dropped.
 #[derive(Debug)]
@@ -26,8 +25,8 @@ pub(crate) struct Memory {
     /// How many bytes may be reserved in all.
     limit: u64,
     reserved: u64,
-    /// Reservations: size by start.
-    reservations: BTreeMap<u64, u64>,
+    /// Reservations by start.
+    reservations: BTreeMap<u64, Reservation>,
     /// Pages that allow something, by start.
     pages: BTreeMap<u64, Pages>,
 }
@@ -56,7 +55,8 @@ impl Memory {
             return Err(Refusal::Unaligned(align));
         }
         let wanted = size;
-        let size = round_up(size.max(1), self.page).ok_or(Refusal::TooLarge(wanted))?;
+        let size = size.max(1).checked_next_multiple_of(self.page);
+        let size = size.ok_or(Refusal::TooLarge(wanted))?;
         // The alignment is paid for as well, while a place is looked for.
         let room = self.limit.saturating_sub(self.reserved);
         if size.checked_add(align).is_none_or(|sum| sum > room) {
@@ -64,37 +64,37 @@ impl Memory {
         }
         let align = align.max(self.page);
         let found = match place {
-            Place::Any => map_anywhere(size, align),
-            Place::Low => search(LOW, size, align),
+            Place::Any => Reservation::anywhere(size, align),
+            Place::Low => Reservation::within(LOW, size, align),
             Place::Near => {
-                let anchor = u64_of((libc::getpid as *const ()).expose_provenance());
-                let reach = anchor.saturating_sub(REACH)..anchor.saturating_add(REACH);
-                search(reach, size, align).or_else(|| map_anywhere(size, align))
+                let reach = anchor().saturating_sub(REACH)..anchor().saturating_add(REACH);
+                let near = Reservation::within(reach, size, align);
+                near.or_else(|| Reservation::anywhere(size, align))
             }
         };
-        let base = found.ok_or(Refusal::NoSpace(wanted))?;
-        self.reservations.insert(base, size);
+        let found = found.ok_or(Refusal::NoSpace(wanted))?;
+        let base = found.base();
+        self.reservations.insert(base, found);
         self.reserved += size;
         Ok(base)
     }
 
     /// Gives a whole reservation back.
     pub(crate) fn release(&mut self, base: u64) -> Result<(), Refusal> {
-        let Some(size) = self.reservations.remove(&base) else {
+        let Some(reservation) = self.reservations.remove(&base) else {
             return Err(Refusal::NotOwned {
                 address: base,
                 size: 0,
             });
         };
-        self.forget(base, base + size);
-        self.reserved -= size;
-        unmap(base, size);
+        self.forget(base, reservation.end());
+        self.reserved -= reservation.size();
         Ok(())
     }
 
     /// The size of a reservation.
     pub(crate) fn reservation(&self, base: u64) -> Option<u64> {
-        self.reservations.get(&base).copied()
+        self.reservations.get(&base).map(Reservation::size)
     }
 
     /// The whole pages of a range that begins at a page and lies in one reservation.
@@ -105,9 +105,9 @@ impl Memory {
         let not_owned = Refusal::NotOwned { address, size };
         let end = address
             .checked_add(size)
-            .and_then(|end| round_up(end, self.page));
+            .and_then(|end| end.checked_next_multiple_of(self.page));
         match (self.holder(address), end) {
-            (Some((_, limit)), Some(end)) if end <= limit => Ok((address, end)),
+            (Some(holder), Some(end)) if end <= holder.end() => Ok((address, end)),
             _ => Err(not_owned),
         }
     }
@@ -127,25 +127,19 @@ impl Memory {
         if start == end || is_so {
             return Ok(());
         }
-        let bits = match protection {
-            Protection::None => {
-                discard(start, end - start)?;
-                self.forget(start, end);
-                return Ok(());
-            }
-            Protection::Read => libc::PROT_READ,
-            Protection::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
-            Protection::ReadExecute => libc::PROT_READ | libc::PROT_EXEC,
+        let Some(holder) = self.holder(start) else {
+            return Err(Refusal::NotOwned { address, size });
         };
-        // SAFETY: the range lies in a reservation of ours, to which there are no references.
-        let result = unsafe { libc::mprotect(pointer(start), usize_of_u64(end - start), bits) };
-        if result != 0 {
-            let refusal = last_error("change memory protection");
+        if let Err(refusal) = holder.protect(start, end - start, protection) {
             // The call may have changed a part before it failed: what is left has no access.
-            if discard(start, end - start).is_ok() {
+            if holder.protect(start, end - start, Protection::None).is_ok() {
                 self.forget(start, end);
             }
             return Err(refusal);
+        }
+        if protection == Protection::None {
+            self.forget(start, end);
+            return Ok(());
         }
         self.forget(start, end);
         self.pages.insert(start, Pages { end, protection });
@@ -195,6 +189,53 @@ impl Memory {
         Ok(unsafe { pointer(address).cast::<[u8; N]>().read() })
     }
 
+    /// Writes a pointer-sized word to writable pages.
+    pub(crate) fn write_word(&self, address: u64, value: u64) -> Result<(), Refusal> {
+        self.write(address, &usize_of_u64(value).to_ne_bytes())
+    }
+
+    /// Moves a variable (see [`Action::MoveVariable`](crate::wire::Action::MoveVariable)) between
+    /// pages of ours and a library.
+    pub(crate) fn move_variable(&self, from: u64, to: u64, size: u64) -> Result<(), Refusal> {
+        for address in [from, to] {
+            let last = address.saturating_add(size.saturating_sub(1));
+            if !library::is_loaded(address) || !library::is_loaded(last) {
+                self.check(address, size, |allows| {
+                    address == from || allows == Protection::ReadWrite
+                })?;
+            }
+        }
+        // SAFETY: both are ours and allow it, or lie in an object that the process has loaded;
+        // that they are a variable and its copy is the word of the controller.
+        unsafe { bindings::move_variable(from, to, size) };
+        Ok(())
+    }
+
+    /// Tells debuggers of an image in readable pages, which must be taken back before the pages
+    /// are given up.
+    pub(crate) fn register_image(
+        &self,
+        address: u64,
+        size: u64,
+        blank: Vec<u8>,
+    ) -> Result<Registration, Refusal> {
+        self.check(address, size, |_| true)?;
+        // SAFETY: the pages are readable, as was just checked, and stay so until they are given up.
+        Ok(unsafe { Registration::at(address, size, blank) })
+    }
+
+    /// Registers finalizers in readable pages, which must be taken back before the pages are given
+    /// up.
+    pub(crate) fn register_finalizers(&self, arrays: &[Array]) -> Result<Finalizers, Refusal> {
+        for &Array { address, count, .. } in arrays {
+            let size = count.saturating_mul(u64_of(size_of::<usize>()));
+            self.check(address, size, |_| true)?;
+        }
+        // SAFETY: the arrays are readable, as was just checked, and stay so until they are given
+        // up; that they hold addresses of functions is the word of the controller.
+        Ok(unsafe { Finalizers::register(arrays.to_vec()) })
+    }
+
     /// Whether an address lies in executable pages of ours; `None` when it is not ours.
     pub(crate) fn is_code(&self, address: u64) -> Option<bool> {
         self.holder(address)?;
@@ -210,11 +251,10 @@ impl Memory {
         allows: impl Fn(Protection) -> bool,
     ) -> Result<(), Refusal> {
         let not_owned = Refusal::NotOwned { address, size };
-        let (Some((_, limit)), Some(end)) = (self.holder(address), address.checked_add(size))
-        else {
+        let (Some(holder), Some(end)) = (self.holder(address), address.checked_add(size)) else {
             return Err(not_owned);
         };
-        if end > limit {
+        if end > holder.end() {
             return Err(not_owned);
         }
         let mut at = address;
@@ -227,10 +267,10 @@ impl Memory {
         Ok(())
     }
 
-    /// The reservation around an address: start and end.
-    fn holder(&self, address: u64) -> Option<(u64, u64)> {
-        let (&base, &size) = self.reservations.range(..=address).next_back()?;
-        (address < base + size).then_some((base, base + size))
+    /// The reservation around an address.
+    fn holder(&self, address: u64) -> Option<&Reservation> {
+        let (_, reservation) = self.reservations.range(..=address).next_back()?;
+        (address < reservation.end()).then_some(reservation)
     }
 
     /// The run of pages around an address.
@@ -288,127 +328,6 @@ impl Memory {
         }
         self.pages.insert(first, pages);
     }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        for (&base, &size) in &self.reservations {
-            unmap(base, size);
-        }
-    }
-}
-
-/// The size of a page.
-pub(crate) fn page_size() -> u64 {
-    // SAFETY: asks for a number.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(size).unwrap_or(4096)
-}
-
-fn round_up(value: u64, unit: u64) -> Option<u64> {
-    value.checked_next_multiple_of(unit)
-}
-
-fn pointer(address: u64) -> *mut c_void {
-    std::ptr::with_exposed_provenance_mut(usize_of_u64(address))
-}
-
-fn last_error(what: &str) -> Refusal {
-    Refusal::System {
-        what: what.to_owned(),
-        code: std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
-    }
-}
-
-/// A new mapping without access.
-fn map(hint: u64, size: u64, flags: libc::c_int) -> Option<u64> {
-    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new anonymous mapping; `MAP_FIXED_NOREPLACE` at most, so nothing that exists is
-    // replaced.
-    let address = unsafe {
-        libc::mmap(
-            pointer(hint),
-            usize_of_u64(size),
-            libc::PROT_NONE,
-            flags,
-            -1,
-            0,
-        )
-    };
-    (address != libc::MAP_FAILED).then(|| u64_of(address.expose_provenance()))
-}
-
-/// Address space anywhere; what an alignment above a page's makes too much is given back.
-fn map_anywhere(size: u64, align: u64) -> Option<u64> {
-    let extra = if align > page_size() { align } else { 0 };
-    let whole = size.checked_add(extra)?;
-    let start = map(0, whole, 0)?;
-    let base = round_up(start, align)?;
-    let (front, back) = (base - start, start + whole - (base + size));
-    if front > 0 {
-        unmap(start, front);
-    }
-    if back > 0 {
-        unmap(base + size, back);
-    }
-    Some(base)
-}
-
-/// Address space within a range, the nearest to its middle first.
-fn search(range: std::ops::Range<u64>, size: u64, align: u64) -> Option<u64> {
-    let step = align.max(STRIDE);
-    let middle = range.start.midpoint(range.end) & !(align - 1);
-    let n = (range.end - range.start) / step / 2 + 1;
-    (0..n)
-        .flat_map(|n| {
-            let distance = n.saturating_mul(step);
-            [middle.checked_sub(distance), middle.checked_add(distance)]
-        })
-        .flatten()
-        .filter(|&base| {
-            base >= range.start && base.checked_add(size).is_some_and(|end| end <= range.end)
-        })
-        .find(|&base| is_mapped_at(base, size))
-}
-
-/// Reserves a range, if nothing else is there.
-fn is_mapped_at(base: u64, size: u64) -> bool {
-    match map(base, size, libc::MAP_FIXED_NOREPLACE) {
-        Some(found) if found == base => true,
-        // A kernel that does not know the flag takes the address as it likes.
-        Some(found) => {
-            unmap(found, size);
-            false
-        }
-        None => false,
-    }
-}
-
-/// Gives pages back to the system and forbids access; the address space stays reserved.
-fn discard(base: u64, size: u64) -> Result<(), Refusal> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-    // SAFETY: replaces pages of a reservation of ours, to which there are no references.
-    let result = unsafe {
-        libc::mmap(
-            pointer(base),
-            usize_of_u64(size),
-            libc::PROT_NONE,
-            flags,
-            -1,
-            0,
-        )
-    };
-    if result == libc::MAP_FAILED {
-        return Err(last_error("give memory back"));
-    }
-    Ok(())
-}
-
-/// Gives a reservation back.
-fn unmap(base: u64, size: u64) {
-    // SAFETY: the range is a reservation of ours, or a part of one that nobody knows yet. Errors
-    // cannot happen for a range that was mapped.
-    unsafe { libc::munmap(pointer(base), usize_of_u64(size)) };
 }
 
 #[cfg(test)]
@@ -514,9 +433,8 @@ mod tests {
         assert!(low < 1 << 31 && low.is_multiple_of(1 << 21));
         let any = memory.reserve(PAGE, 1 << 30, Place::Any).unwrap();
         assert_eq!(any % (1 << 30), 0);
-        let anchor = u64_of((libc::getpid as *const ()).expose_provenance());
         let near = memory.reserve(PAGE, 16, Place::Near).unwrap();
-        assert!(near.abs_diff(anchor) < 1 << 31);
+        assert!(near.abs_diff(anchor()) < 1 << 31);
         assert_eq!(
             memory.reserve(1 << 41, 1, Place::Any),
             Err(Refusal::TooLarge(1 << 41))

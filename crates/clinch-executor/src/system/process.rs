@@ -226,7 +226,7 @@ fn check(code: libc::c_int) -> Result<()> {
 
 /// Puts signals back to what a fresh program finds: Rust's start code ignores `SIGPIPE` and
 /// catches stack overflows.
-pub(crate) fn reset_signals() {
+pub fn reset_signals() {
     for signal in [libc::SIGPIPE, libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: sets a default disposition.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -5,7 +5,8 @@
 //! have a thread of their own and are answered when they end, in any order.
 
 use super::{
-    Action, Decoder, Encoder, Found, Piece, Place, Protection, Refusal, Segment, Step, WireError,
+    Action, Decoder, Encoder, Found, Piece, Place, Protection, Refusal, Segment, Step, ThreadLocal,
+    WireError,
 };
 
 /// What a controller says.
@@ -61,6 +62,17 @@ pub enum ToExecutor<'a> {
         /// The allocations.
         allocations: Vec<u64>,
     },
+    /// Takes pages out of an allocation. Of its undo actions those that are named are done now,
+    /// last to first, and not again; then the pages are given up. All is tried; the answer is the
+    /// first error.
+    Withdraw {
+        /// The allocation.
+        allocation: u64,
+        /// Start and size of each run of pages.
+        ranges: Vec<(u64, u64)>,
+        /// The undo actions.
+        undo: Vec<Action>,
+    },
     /// Runs actions in order, until one fails.
     Perform {
         /// The actions.
@@ -80,6 +92,20 @@ pub enum ToExecutor<'a> {
         library: Option<u32>,
         /// The names.
         names: Vec<&'a [u8]>,
+    },
+    /// Looks thread-local variables of libraries up. Answer: the offset of each from the thread
+    /// pointer, in order.
+    LookUpThreadLocal {
+        /// Their names.
+        names: Vec<&'a [u8]>,
+    },
+    /// Finds a place for a thread-local block that every thread has. It belongs to the connection
+    /// until an action releases it. Answer: the block.
+    ReserveThreadLocal {
+        /// How many bytes.
+        size: u64,
+        /// Its alignment: a power of two.
+        align: u64,
     },
     /// Opens a shared library, by path or by the system's search. Answer: the library.
     Open {
@@ -150,6 +176,9 @@ mod to_executor {
     pub(super) const NOT_DISPATCHED: u16 = 0x21;
     pub(super) const ALIVE: u16 = 0x22;
     pub(super) const GOODBYE: u16 = 0x23;
+    pub(super) const WITHDRAW: u16 = 0x24;
+    pub(super) const LOOK_UP_THREAD_LOCAL: u16 = 0x25;
+    pub(super) const RESERVE_THREAD_LOCAL: u16 = 0x26;
 }
 
 impl<'a> ToExecutor<'a> {
@@ -164,9 +193,12 @@ impl<'a> ToExecutor<'a> {
             Self::Protect { .. } => kind::PROTECT,
             Self::Finalize { .. } => kind::FINALIZE,
             Self::Deallocate { .. } => kind::DEALLOCATE,
+            Self::Withdraw { .. } => kind::WITHDRAW,
             Self::Perform { .. } => kind::PERFORM,
             Self::Read { .. } => kind::READ,
             Self::LookUp { .. } => kind::LOOK_UP,
+            Self::LookUpThreadLocal { .. } => kind::LOOK_UP_THREAD_LOCAL,
+            Self::ReserveThreadLocal { .. } => kind::RESERVE_THREAD_LOCAL,
             Self::Open { .. } => kind::OPEN,
             Self::Arguments { .. } => kind::ARGUMENTS,
             Self::Main { .. } => kind::MAIN,
@@ -190,9 +222,11 @@ impl<'a> ToExecutor<'a> {
             Self::Protect { .. } => "protect",
             Self::Finalize { .. } => "finalize",
             Self::Deallocate { .. } => "deallocate",
+            Self::Withdraw { .. } => "withdraw",
             Self::Perform { .. } => "perform",
             Self::Read { .. } => "read",
-            Self::LookUp { .. } => "look up",
+            Self::LookUp { .. } | Self::LookUpThreadLocal { .. } => "look up",
+            Self::ReserveThreadLocal { .. } => "reserve thread-local storage",
             Self::Open { .. } => "open",
             Self::Arguments { .. } => "arguments",
             Self::Main { .. } => "main",
@@ -208,6 +242,7 @@ impl<'a> ToExecutor<'a> {
         match self {
             Self::Finalize { steps, .. } => steps.iter().any(|step| step.action.runs_code()),
             Self::Perform { actions } => actions.iter().any(Action::runs_code),
+            Self::Withdraw { undo, .. } => undo.iter().any(Action::runs_code),
             // What an allocation's undo actions are is known to the executor only.
             Self::Deallocate { .. }
             | Self::Open { .. }
@@ -267,10 +302,20 @@ impl<'a> ToExecutor<'a> {
                 to.count(allocations.len());
                 allocations.iter().for_each(|&id| to.u64(id));
             }
-            Self::Perform { actions } => {
-                to.count(actions.len());
-                actions.iter().for_each(|action| action.encode(to));
+            Self::Withdraw {
+                allocation,
+                ranges,
+                undo,
+            } => {
+                to.u64(*allocation);
+                to.count(ranges.len());
+                for (start, size) in ranges {
+                    to.u64(*start);
+                    to.u64(*size);
+                }
+                encode_actions(to, undo);
             }
+            Self::Perform { actions } => encode_actions(to, actions),
             Self::Read { address, size } => {
                 to.u64(*address);
                 to.u32(*size);
@@ -281,6 +326,11 @@ impl<'a> ToExecutor<'a> {
                     to.u32(*library);
                 }
                 to.list(names);
+            }
+            Self::LookUpThreadLocal { names } => to.list(names),
+            Self::ReserveThreadLocal { size, align } => {
+                to.u64(*size);
+                to.u64(*align);
             }
             Self::Open { path } => to.bytes(path),
             Self::Arguments { values } => to.list(values),
@@ -346,8 +396,13 @@ impl<'a> ToExecutor<'a> {
             kinds::DEALLOCATE => Self::Deallocate {
                 allocations: from.list(8, Decoder::u64)?,
             },
+            kinds::WITHDRAW => Self::Withdraw {
+                allocation: from.u64()?,
+                ranges: from.list(16, |from| Ok((from.u64()?, from.u64()?)))?,
+                undo: decode_actions(from)?,
+            },
             kinds::PERFORM => Self::Perform {
-                actions: from.list(9, Action::decode)?,
+                actions: decode_actions(from)?,
             },
             kinds::READ => Self::Read {
                 address: from.u64()?,
@@ -356,6 +411,13 @@ impl<'a> ToExecutor<'a> {
             kinds::LOOK_UP => Self::LookUp {
                 library: from.bool()?.then(|| from.u32()).transpose()?,
                 names: from.list(4, Decoder::bytes)?,
+            },
+            kinds::LOOK_UP_THREAD_LOCAL => Self::LookUpThreadLocal {
+                names: from.list(4, Decoder::bytes)?,
+            },
+            kinds::RESERVE_THREAD_LOCAL => Self::ReserveThreadLocal {
+                size: from.u64()?,
+                align: from.u64()?,
             },
             kinds::OPEN => Self::Open {
                 path: from.bytes()?,
@@ -388,6 +450,15 @@ impl<'a> ToExecutor<'a> {
     }
 }
 
+fn encode_actions(to: &mut Encoder<'_>, actions: &[Action]) {
+    to.count(actions.len());
+    actions.iter().for_each(|action| action.encode(to));
+}
+
+fn decode_actions(from: &mut Decoder<'_>) -> Result<Vec<Action>, WireError> {
+    from.list(Action::LEAST, Action::decode)
+}
+
 /// What an executor answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
@@ -401,6 +472,10 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// What was found of each name.
     Found(Vec<Option<Found>>),
+    /// Of each thread-local variable the offset from the thread pointer.
+    Offsets(Vec<Option<i64>>),
+    /// A thread-local block.
+    ThreadLocal(ThreadLocal),
     /// A library.
     Library(u32),
     /// What a function returned.
@@ -449,6 +524,8 @@ mod to_controller {
     pub(super) const LOG: u16 = 0x91;
     pub(super) const ALIVE: u16 = 0x92;
     pub(super) const GOODBYE: u16 = 0x93;
+    pub(super) const OFFSETS: u16 = 0x94;
+    pub(super) const THREAD_LOCAL: u16 = 0x95;
 }
 
 impl<'a> ToController<'a> {
@@ -462,6 +539,8 @@ impl<'a> ToController<'a> {
                 Reply::Allocation(_) => kind::ALLOCATION,
                 Reply::Bytes(_) => kind::BYTES,
                 Reply::Found(_) => kind::FOUND,
+                Reply::Offsets(_) => kind::OFFSETS,
+                Reply::ThreadLocal(_) => kind::THREAD_LOCAL,
                 Reply::Library(_) => kind::LIBRARY,
                 Reply::Status(_) => kind::STATUS,
                 Reply::Refused(_) => kind::REFUSED,
@@ -491,6 +570,19 @@ impl<'a> ToController<'a> {
                             to.bool(found.is_data);
                         }
                     }
+                }
+                Reply::Offsets(all) => {
+                    to.count(all.len());
+                    for offset in all {
+                        to.bool(offset.is_some());
+                        if let Some(offset) = offset {
+                            to.u64(offset.cast_unsigned());
+                        }
+                    }
+                }
+                Reply::ThreadLocal(ThreadLocal { block, offset }) => {
+                    to.u64(*block);
+                    to.u64(offset.cast_unsigned());
                 }
                 Reply::Library(library) => to.u32(*library),
                 Reply::Status(status) => to.i32(*status),
@@ -528,6 +620,14 @@ impl<'a> ToController<'a> {
                     is_data: from.bool()?,
                 }))
             })?)),
+            kinds::OFFSETS => Self::Reply(Reply::Offsets(from.list(1, |from| {
+                let offset = from.bool()?.then(|| from.u64()).transpose()?;
+                Ok(offset.map(u64::cast_signed))
+            })?)),
+            kinds::THREAD_LOCAL => Self::Reply(Reply::ThreadLocal(ThreadLocal {
+                block: from.u64()?,
+                offset: from.u64()?.cast_signed(),
+            })),
             kinds::LIBRARY => Self::Reply(Reply::Library(from.u32()?)),
             kinds::STATUS => Self::Reply(Reply::Status(from.i32()?)),
             kinds::REFUSED => Self::Reply(Reply::Refused(Refusal::decode(from)?)),

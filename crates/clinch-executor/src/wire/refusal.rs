@@ -59,6 +59,24 @@ pub enum Refusal {
     /// Unwind records that are not well-formed, not terminated, or registered already.
     #[error("no list of unwind records to register begins at {0:#x}")]
     Frames(u64),
+    /// No place that every thread has is left for a thread-local block.
+    #[error(
+        "thread-local variables need {want} bytes aligned to {align}, but only {have} bytes are left"
+    )]
+    NoThreadLocalSpace {
+        /// How many bytes are needed.
+        want: u64,
+        /// Their alignment.
+        align: u64,
+        /// How many are left.
+        have: u64,
+    },
+    /// A thread-local block that does not exist, or what the dynamic linker says of variables.
+    #[error("{0}")]
+    ThreadLocal(String),
+    /// No image that debuggers could be told of, or that they know.
+    #[error("no image for debuggers is at {0:#x}")]
+    Image(u64),
     /// An action failed.
     #[error("action {index}: {why}")]
     Action {
@@ -126,6 +144,17 @@ impl Refusal {
                 to.u16(17);
                 to.bytes(text.as_bytes());
             }
+            Self::NoThreadLocalSpace { want, align, have } => {
+                to.u16(18);
+                to.u64(*want);
+                to.u64(*align);
+                to.u64(*have);
+            }
+            Self::ThreadLocal(text) => {
+                to.u16(19);
+                to.bytes(text.as_bytes());
+            }
+            Self::Image(value) => number(to, 20, *value),
         }
     }
 
@@ -160,6 +189,13 @@ impl Refusal {
             15 => Self::ThreadEnded,
             16 => Self::ZeroByte,
             17 => Self::Failed(from.text()?.to_owned()),
+            18 => Self::NoThreadLocalSpace {
+                want: from.u64()?,
+                align: from.u64()?,
+                have: from.u64()?,
+            },
+            19 => Self::ThreadLocal(from.text()?.to_owned()),
+            20 => Self::Image(from.u64()?),
             value => {
                 return Err(WireError::Value {
                     what: "refusal",

@@ -97,6 +97,36 @@ pub struct Segment<'a> {
     pub content: &'a [u8],
 }
 
+/// An array of functions' addresses in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Array {
+    /// Where it is.
+    pub address: u64,
+    /// How many addresses it has.
+    pub count: u64,
+    /// Whether the last is called first.
+    pub backward: bool,
+}
+
+impl Array {
+    /// How many bytes an array takes on the wire.
+    const SIZE: usize = 17;
+
+    fn encode(self, to: &mut Encoder<'_>) {
+        to.u64(self.address);
+        to.u64(self.count);
+        to.bool(self.backward);
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            address: from.u64()?,
+            count: from.u64()?,
+            backward: from.bool()?,
+        })
+    }
+}
+
 /// Something to do in the executor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -126,14 +156,7 @@ pub enum Action {
     },
     /// Calls the functions of an array, as initializers are called: with the program's arguments
     /// and environment. Null and minus one are skipped, as by the C library's start code.
-    RunArray {
-        /// Where the array of addresses is.
-        address: u64,
-        /// How many there are.
-        count: u64,
-        /// Whether the last is called first.
-        backward: bool,
-    },
+    RunArray(Array),
     /// Runs the exit handlers that were registered with a handle, last to first, each once.
     RunHandlers {
         /// The handle: the address of a `__dso_handle`.
@@ -146,18 +169,79 @@ pub enum Action {
         /// What it is given.
         input: Vec<u8>,
     },
+    /// Copies a variable of a library to where linked code reaches it, or back, and points what
+    /// the libraries refer to it by to the new place. What does not differ is not written.
+    MoveVariable {
+        /// Where it is.
+        from: u64,
+        /// Where it comes to be.
+        to: u64,
+        /// How many bytes it has.
+        size: u64,
+    },
+    /// Sets the initial values of a thread-local block, in all threads to come and in the one that
+    /// does it.
+    InitializeThreadLocal {
+        /// The block.
+        block: u64,
+        /// Where the values are.
+        image: u64,
+        /// How many bytes of them there are; the rest of the block is zero.
+        size: u64,
+    },
+    /// Gives a thread-local block back. One that was given back before is no error.
+    ReleaseThreadLocal {
+        /// The block.
+        block: u64,
+    },
+    /// Tells debuggers of an image, which is in readable pages.
+    RegisterImage {
+        /// Where it is.
+        address: u64,
+        /// How many bytes it has.
+        size: u64,
+        /// An image of nothing, by which debuggers are made to look again when it goes.
+        blank: Vec<u8>,
+    },
+    /// Makes debuggers forget an image.
+    DeregisterImage {
+        /// Where it is.
+        address: u64,
+    },
+    /// Has the functions of arrays run when the process exits, behind every handler that is
+    /// registered from now on.
+    RegisterFinalizers {
+        /// The arrays, in the order in which they run. They are known by the first one's address.
+        arrays: Vec<Array>,
+    },
+    /// Runs what was registered, unless it ran before. What was not registered is no error.
+    RunFinalizers {
+        /// The address of the first array.
+        first: u64,
+    },
 }
 
 impl Action {
+    /// The fewest bytes that an action takes.
+    pub(super) const LEAST: usize = 5;
+
     /// Whether the action runs code that the executor knows nothing of.
     pub fn runs_code(&self) -> bool {
         match self {
             Self::RegisterFrames { .. }
             | Self::DeregisterFrames { .. }
-            | Self::WriteWord { .. } => false,
-            Self::ResolveIfunc { .. }
-            | Self::RunArray { .. }
+            | Self::WriteWord { .. }
+            | Self::MoveVariable { .. }
+            | Self::ReleaseThreadLocal { .. }
+            | Self::RegisterImage { .. }
+            | Self::DeregisterImage { .. }
+            | Self::RegisterFinalizers { .. } => false,
+            // In the thread that runs code, which has its own values.
+            Self::InitializeThreadLocal { .. }
+            | Self::ResolveIfunc { .. }
+            | Self::RunArray(_)
             | Self::RunHandlers { .. }
+            | Self::RunFinalizers { .. }
             | Self::Call { .. } => true,
         }
     }
@@ -182,15 +266,9 @@ impl Action {
                 to.u64(*slot);
                 to.u64(*resolver);
             }
-            Self::RunArray {
-                address,
-                count,
-                backward,
-            } => {
+            Self::RunArray(array) => {
                 to.u8(5);
-                to.u64(*address);
-                to.u64(*count);
-                to.bool(*backward);
+                array.encode(to);
             }
             Self::RunHandlers { handle } => {
                 to.u8(6);
@@ -200,6 +278,45 @@ impl Action {
                 to.u8(7);
                 to.u64(*function);
                 to.bytes(input);
+            }
+            Self::MoveVariable { from, to: at, size } => {
+                to.u8(8);
+                to.u64(*from);
+                to.u64(*at);
+                to.u64(*size);
+            }
+            Self::InitializeThreadLocal { block, image, size } => {
+                to.u8(9);
+                to.u64(*block);
+                to.u64(*image);
+                to.u64(*size);
+            }
+            Self::ReleaseThreadLocal { block } => {
+                to.u8(10);
+                to.u64(*block);
+            }
+            Self::RegisterImage {
+                address,
+                size,
+                blank,
+            } => {
+                to.u8(11);
+                to.u64(*address);
+                to.u64(*size);
+                to.bytes(blank);
+            }
+            Self::DeregisterImage { address } => {
+                to.u8(12);
+                to.u64(*address);
+            }
+            Self::RegisterFinalizers { arrays } => {
+                to.u8(13);
+                to.count(arrays.len());
+                arrays.iter().for_each(|array| array.encode(to));
+            }
+            Self::RunFinalizers { first } => {
+                to.u8(14);
+                to.u64(*first);
             }
         }
     }
@@ -216,11 +333,7 @@ impl Action {
                 slot: from.u64()?,
                 resolver: from.u64()?,
             },
-            5 => Self::RunArray {
-                address: from.u64()?,
-                count: from.u64()?,
-                backward: from.bool()?,
-            },
+            5 => Self::RunArray(Array::decode(from)?),
             6 => Self::RunHandlers {
                 handle: from.u64()?,
             },
@@ -228,6 +341,29 @@ impl Action {
                 function: from.u64()?,
                 input: from.bytes()?.to_vec(),
             },
+            8 => Self::MoveVariable {
+                from: from.u64()?,
+                to: from.u64()?,
+                size: from.u64()?,
+            },
+            9 => Self::InitializeThreadLocal {
+                block: from.u64()?,
+                image: from.u64()?,
+                size: from.u64()?,
+            },
+            10 => Self::ReleaseThreadLocal { block: from.u64()? },
+            11 => Self::RegisterImage {
+                address: from.u64()?,
+                size: from.u64()?,
+                blank: from.bytes()?.to_vec(),
+            },
+            12 => Self::DeregisterImage {
+                address: from.u64()?,
+            },
+            13 => Self::RegisterFinalizers {
+                arrays: from.list(Array::SIZE, Array::decode)?,
+            },
+            14 => Self::RunFinalizers { first: from.u64()? },
             value => {
                 return Err(WireError::Value {
                     what: "action",
@@ -249,7 +385,7 @@ pub struct Step {
 
 impl Step {
     /// The fewest bytes that a step takes.
-    pub(super) const LEAST: usize = 10;
+    pub(super) const LEAST: usize = Action::LEAST + 1;
 
     pub(super) fn encode(&self, to: &mut Encoder<'_>) {
         self.action.encode(to);
@@ -275,4 +411,13 @@ pub struct Found {
     pub size: u64,
     /// Whether it is data (not a function).
     pub is_data: bool,
+}
+
+/// A thread-local block of linked code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadLocal {
+    /// Its number, which is not used again.
+    pub block: u64,
+    /// Its offset from the thread pointer, the same in every thread.
+    pub offset: i64,
 }

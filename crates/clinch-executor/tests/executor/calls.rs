@@ -1,7 +1,7 @@
 //! Running code, and code that calls back. The code is of this machine's architecture.
 
 use super::support::{ANSWER, calling, code, function, local, movabs, place, spawn};
-use clinch_executor::wire::{Action, Protection, Reply, Segment, Step, ToExecutor};
+use clinch_executor::wire::{Action, Array, Protection, Reply, Segment, Step, ToExecutor};
 use clinch_executor::{Client, ControllerOptions, Error, Refusal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -95,10 +95,12 @@ fn initializers_run_in_order_with_the_allocation() {
     let functions = [append(1), 0, append(2), u64::MAX, append(3)];
     let array: Vec<u8> = functions.iter().flat_map(|f| f.to_le_bytes()).collect();
     let array = place(&controller, &array, Protection::Read);
-    let run = |backward| Action::RunArray {
-        address: array,
-        count: 5,
-        backward,
+    let run = |backward| {
+        Action::RunArray(Array {
+            address: array,
+            count: 5,
+            backward,
+        })
     };
     let base = controller
         .reserve(1, 1, clinch_executor::wire::Place::Any)
@@ -120,11 +122,11 @@ fn initializers_run_in_order_with_the_allocation() {
     controller.deallocate(&[allocation]).unwrap();
     assert_eq!(read(), [1, 2, 3, 3, 2, 1]);
     // Past the array's pages there is nothing to run.
-    let past = Action::RunArray {
+    let past = Action::RunArray(Array {
         address: array,
         count: u64::MAX,
         backward: true,
-    };
+    });
     assert!(controller.perform(vec![past]).unwrap_err().is_refusal());
 }
 

@@ -93,6 +93,13 @@ fn a_child_that_is_killed_ends_every_kind_of_request() {
             library: None,
             names: vec![b"abs"],
         },
+        ToExecutor::Withdraw {
+            allocation: 1,
+            ranges: Vec::new(),
+            undo: Vec::new(),
+        },
+        ToExecutor::LookUpThreadLocal { names: vec![b"a"] },
+        ToExecutor::ReserveThreadLocal { size: 1, align: 1 },
         ToExecutor::Open { path: b"libm.so.6" },
         ToExecutor::Arguments { values: vec![b"a"] },
         ToExecutor::Main { address },

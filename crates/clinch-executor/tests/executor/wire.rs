@@ -3,12 +3,17 @@
 use clinch_executor::Facts;
 use clinch_executor::wire::handshake::{Decline, Greeting, Handshake};
 use clinch_executor::wire::{
-    Action, Found, Piece, Place, Protection, Refusal, Reply, Segment, Step, ToController,
-    ToExecutor, WireError,
+    Action, Array, Found, Piece, Place, Protection, Refusal, Reply, Segment, Step, ThreadLocal,
+    ToController, ToExecutor, WireError,
 };
 
 /// All kinds of actions.
 fn actions() -> Vec<Action> {
+    let array = Array {
+        address: 7,
+        count: 8,
+        backward: true,
+    };
     vec![
         Action::RegisterFrames { begin: 1 },
         Action::DeregisterFrames { begin: 2 },
@@ -20,16 +25,34 @@ fn actions() -> Vec<Action> {
             slot: 5,
             resolver: 6,
         },
-        Action::RunArray {
-            address: 7,
-            count: 8,
-            backward: true,
-        },
+        Action::RunArray(array),
         Action::RunHandlers { handle: 9 },
         Action::Call {
             function: 10,
             input: b"input".to_vec(),
         },
+        Action::MoveVariable {
+            from: 11,
+            to: 12,
+            size: 13,
+        },
+        Action::InitializeThreadLocal {
+            block: 14,
+            image: 15,
+            size: 16,
+        },
+        Action::ReleaseThreadLocal { block: 17 },
+        Action::RegisterImage {
+            address: 18,
+            size: 19,
+            blank: b"blank".to_vec(),
+        },
+        Action::DeregisterImage { address: 20 },
+        Action::RegisterFinalizers { arrays: Vec::new() },
+        Action::RegisterFinalizers {
+            arrays: vec![array, array],
+        },
+        Action::RunFinalizers { first: 21 },
     ]
 }
 
@@ -84,6 +107,11 @@ fn to_executor() -> Vec<ToExecutor<'static>> {
         ToExecutor::Deallocate {
             allocations: vec![1, 2],
         },
+        ToExecutor::Withdraw {
+            allocation: 3,
+            ranges: vec![(4, 5), (6, 7)],
+            undo: actions(),
+        },
         ToExecutor::Perform { actions: actions() },
         ToExecutor::Read { address, size: 7 },
         ToExecutor::LookUp {
@@ -94,6 +122,10 @@ fn to_executor() -> Vec<ToExecutor<'static>> {
             library: Some(3),
             names: Vec::new(),
         },
+        ToExecutor::LookUpThreadLocal {
+            names: vec![b"a", b""],
+        },
+        ToExecutor::ReserveThreadLocal { size, align: 64 },
         ToExecutor::Open { path: b"libm.so.6" },
         ToExecutor::Arguments {
             values: vec![b"program", b"argument"],
@@ -148,6 +180,13 @@ fn to_controller() -> Vec<ToController<'static>> {
         Refusal::ThreadEnded,
         Refusal::ZeroByte,
         Refusal::Failed("failed".to_owned()),
+        Refusal::NoThreadLocalSpace {
+            want: 14,
+            align: 15,
+            have: 16,
+        },
+        Refusal::ThreadLocal("no".to_owned()),
+        Refusal::Image(17),
     ];
     let found = Found {
         address: 1,
@@ -160,6 +199,11 @@ fn to_controller() -> Vec<ToController<'static>> {
         ToController::Reply(Reply::Allocation(2)),
         ToController::Reply(Reply::Bytes(b"bytes".to_vec())),
         ToController::Reply(Reply::Found(vec![None, Some(found)])),
+        ToController::Reply(Reply::Offsets(vec![None, Some(-5)])),
+        ToController::Reply(Reply::ThreadLocal(ThreadLocal {
+            block: 6,
+            offset: -7,
+        })),
         ToController::Reply(Reply::Library(3)),
         ToController::Reply(Reply::Status(-4)),
         ToController::Dispatch {

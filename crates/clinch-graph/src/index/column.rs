@@ -36,6 +36,12 @@ impl<I: Id, T> Column<I, T> {
         self.values.get(id.index())
     }
 
+    /// The value of `id` to change, `None` when the column ends before it.
+    #[inline]
+    pub fn get_mut(&mut self, id: I) -> Option<&mut T> {
+        self.values.get_mut(id.index())
+    }
+
     /// How many values the column holds.
     pub fn len(&self) -> usize {
         self.values.len()

@@ -100,7 +100,7 @@ fn two_inputs(addends_in_content: bool) -> LinkGraph {
         .map(super::SymbolPart::into_rest)
         .collect();
     graph.finish_symbols(rests);
-    assert_eq!(graph.pending_section(sym(8)), Some(5));
+    assert_eq!(graph.pending_place(sym(8)), Some((5, 1)));
 
     let input = InputId::from_raw(3).expect("not zero");
     let comdats = graph.add_comdats(

@@ -4,20 +4,18 @@
 //!
 //! - `sections` links the debug sections of all inputs, which the link itself did not read;
 //! - `object` makes the ELF image of the whole link with them, its segments and symbols;
-//! - [`gdb`] tells debuggers of it by GDB's JIT interface, which LLDB also knows.
+//! - the executor tells debuggers of it by GDB's JIT interface, which LLDB also knows.
 //!
 //! Profilers want names of address ranges: `functions` lists them, `lines` reads the line tables,
 //! [`perf`] writes both where Linux's `perf` finds them.
 //!
-//! [`Reporter::describe`] is to be called when a link's graph and addresses are final, and
-//! [`Description::publish`] when its memory has its contents, before its code runs. What comes back
-//! is to be dropped before the memory goes. Thread-local variables of linked code are not described:
+//! [`Reporter::describe`] is to be called when a link's graph, addresses and contents are final. It
+//! writes what profilers read, and answers the image that debuggers are to be told of before the
+//! code runs. Thread-local variables of linked code are not described:
 //! debuggers ask the dynamic linker for them, which does not know of it.
 
 mod elf;
 mod functions;
-#[expect(unsafe_code, reason = "shares a list with debuggers")]
-pub mod gdb;
 mod jitdump;
 mod lines;
 mod object;
@@ -31,10 +29,10 @@ mod sections;
 mod tests;
 
 pub use functions::Named;
-pub use gdb::Registration;
 pub use object::Image;
 
-use crate::error::{LinkError, LinkErrors};
+use crate::error::LinkErrors;
+use crate::memory::DebugImage;
 use clinch_graph::{LinkGraph, Workers};
 use clinch_link::layout::Layout;
 use clinch_target::Arch;
@@ -66,7 +64,9 @@ impl Reporter {
         })
     }
 
-    /// Describes a link whose addresses are final.
+    /// Describes a link whose addresses and contents are final: names for profilers are written,
+    /// the image for debuggers is the answer. `read` fills a buffer with the linked bytes at an
+    /// address.
     ///
     /// # Errors
     /// Debug sections that cannot be read or fixed up, files for `perf` that cannot be made.
@@ -75,48 +75,23 @@ impl Reporter {
         graph: &LinkGraph,
         layout: &Layout,
         arch: &Arch,
-    ) -> Result<Description, LinkErrors> {
+        read: &mut dyn FnMut(u64, &mut [u8]),
+    ) -> Result<Option<DebugImage>, LinkErrors> {
         let debug = sections::link(graph, layout, arch, &self.workers)?;
         let names = functions::all(graph, layout);
-        let profile = if self.audience.perf {
+        if self.audience.perf {
             perf::open(arch.elf.map_or(0, |elf| elf.machine))?;
             let target = graph.target();
             let lines = Lines::read(&debug, target.endian, target.pointer_size);
-            Some((functions::functions(layout, &names), lines))
-        } else {
-            None
-        };
-        let image = self.audience.debugger.then(|| {
-            let image = Image::new(graph, layout, arch, &names, debug);
-            (image, Image::blank(arch))
-        });
-        Ok(Description { image, profile })
-    }
-}
-
-/// What debuggers and profilers are told of one link.
-#[derive(Debug)]
-pub struct Description {
-    /// With one of nothing.
-    image: Option<(Image, Vec<u8>)>,
-    profile: Option<(Vec<Named>, Lines)>,
-}
-
-impl Description {
-    /// Tells everybody. `read` fills a buffer with the linked bytes at an address.
-    ///
-    /// # Errors
-    /// Files for `perf` that cannot be written.
-    pub fn publish(
-        self,
-        read: &mut dyn FnMut(u64, &mut [u8]),
-    ) -> Result<Option<Registration>, LinkError> {
-        if let Some((functions, lines)) = &self.profile {
-            perf::record(functions, lines, read)?;
+            perf::record(&functions::functions(layout, &names), &lines, read)?;
         }
-        Ok(self.image.map(|(mut image, blank)| {
+        Ok(self.audience.debugger.then(|| {
+            let mut image = Image::new(graph, layout, arch, &names, debug);
             image.fill(read);
-            Registration::new(image.into_bytes(), blank)
+            DebugImage {
+                bytes: image.into_bytes(),
+                blank: Image::blank(arch),
+            }
         }))
     }
 }

@@ -7,11 +7,12 @@ use super::jitdump::{self, Stamp};
 use super::lines::Lines;
 use super::object::Image;
 use super::sections::{self, DebugSection};
+use crate::LinkErrors;
 use crate::memory::Slab;
 use crate::passes::Passes;
-use crate::{Dylib, DylibOptions, LinkErrors};
+use crate::session::{DylibSources, LinkInfo, LinkPlugin, LookUpError, Session, SessionOptions};
 use clinch_graph::index::int::{u64_of, usize_of, usize_of_u64};
-use clinch_graph::{Endian, InputName, Workers};
+use clinch_graph::{Endian, InputName, LinkGraph, Workers};
 use clinch_object::elf::raw::{Format, Header, RawSymbol, name_at, sht};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -63,46 +64,68 @@ impl Told {
 
 const BASE: u64 = 0x4000_0000;
 
+/// Describes each link.
+#[derive(Default)]
+struct Describer(Mutex<Option<Result<Told, LinkErrors>>>);
+
+impl LinkPlugin for Arc<Describer> {
+    fn modify_passes(&self, _link: &LinkInfo, _graph: &LinkGraph, passes: &mut Passes) {
+        let result = Self::clone(self);
+        passes.pre_fixup.push((
+            "describe".to_owned(),
+            Box::new(move |graph, layout| {
+                let (arch, workers) = (arch(), Workers::new(1));
+                let told = sections::link(graph, layout, arch, &workers).map(|sections| {
+                    let names = functions::all(graph, layout);
+                    let mut image = Image::new(graph, layout, arch, &names, sections.clone());
+                    image.fill(&mut |_, bytes| bytes.fill(0xee));
+                    Told {
+                        sections,
+                        functions: functions::functions(layout, &names),
+                        image: image.into_bytes(),
+                    }
+                });
+                *result.0.lock().expect("nobody panicked") = Some(told);
+                Ok(())
+            }),
+        ));
+    }
+}
+
+fn arch() -> &'static clinch_target::Arch {
+    clinch_target::arch_named("x86_64").expect("it is there")
+}
+
 fn told(objects: &[&[u8]]) -> Result<Told, LinkErrors> {
-    let arch = clinch_target::arch_named("x86_64").expect("it is there");
-    let options = DylibOptions {
-        process_symbols: false,
-        default_libraries: false,
-        phony_externals: true,
+    let options = SessionOptions {
         execute: false,
-        ..DylibOptions::default()
+        ..SessionOptions::default()
+    };
+    let session = Session::new(arch(), options);
+    let describer = Arc::<Describer>::default();
+    session.add_plugin(Arc::new(Arc::clone(&describer)));
+    let sources = DylibSources {
+        process: false,
+        default_libraries: false,
+        phony: true,
     };
     let memory = Arc::new(Slab::new(BASE, 64 << 20, 4096));
-    let mut dylib = Dylib::new("test", arch, options, memory, Arc::new(Workers::new(1)));
-    for (n, object) in objects.iter().enumerate() {
-        dylib.add_object(InputName::file(&format!("{n}.o")), object.to_vec().into());
-    }
-    let found: Arc<Mutex<Option<Result<Told, LinkErrors>>>> = Arc::default();
-    let result = Arc::clone(&found);
-    let mut passes = Passes::default();
-    passes.pre_fixup.push((
-        "describe".to_owned(),
-        Box::new(move |graph, layout| {
-            let workers = Workers::new(1);
-            let told = sections::link(graph, layout, arch, &workers).map(|sections| {
-                let names = functions::all(graph, layout);
-                let mut image = Image::new(graph, layout, arch, &names, sections.clone());
-                image.fill(&mut |_, bytes| bytes.fill(0xee));
-                Told {
-                    sections,
-                    functions: functions::functions(layout, &names),
-                    image: image.into_bytes(),
-                }
-            });
-            *result.lock().expect("nobody panicked") = Some(told);
-            Ok(())
-        }),
-    ));
-    let linked = dylib.link(&["main"], passes);
-    let told = found.lock().expect("nobody panicked").take();
-    match told {
-        Some(told) => told,
-        None => Err(linked.expect_err("no pass ran")),
+    let dylib = session.create_dylib_in("test", sources, memory)?;
+    let objects = objects.iter().enumerate();
+    let objects = objects.map(|(n, object)| {
+        let name = InputName::file(&format!("{n}.o"));
+        (name, object.to_vec().into())
+    });
+    dylib.add_objects(objects.collect())?;
+    let linked = dylib.link_all(&["main"]);
+    let told = describer.0.lock().expect("nobody panicked").take();
+    match (told, linked) {
+        (Some(told), _) => told,
+        (None, Err(LookUpError::Failed(causes))) => {
+            let causes = causes.iter().flat_map(|errors| errors.0.clone());
+            Err(LinkErrors(causes.collect()))
+        }
+        (None, linked) => panic!("no pass ran: {linked:?}"),
     }
 }
 

@@ -2,13 +2,21 @@
 //! in a continuation, so that a manager may take its time (another process, another machine)
 //! without a thread waiting.
 
+#[expect(
+    unsafe_code,
+    reason = "does what links ask for, writes to what it maps"
+)]
 pub mod in_process;
+pub mod remote;
+mod room;
 pub mod slab;
 
 use crate::error::MemoryError;
-use clinch_link::layout::Plan;
+use clinch_executor::wire::{self, Protection, Step};
+use clinch_link::layout::{Plan, SegmentKind};
 
 pub use in_process::InProcess;
+pub use remote::Remote;
 pub use slab::Slab;
 
 /// What is to be placed.
@@ -20,8 +28,49 @@ pub struct Request<'a> {
     pub low: bool,
 }
 
-/// Something to do in the executor when code is executable and before constants are sealed.
-pub type Action = Box<dyn FnOnce() -> Result<(), MemoryError> + Send>;
+/// Something to do where the code is, when it is executable and before constants are sealed. What
+/// takes it back is done when the memory is given back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// What executors know.
+    Do(Step),
+    /// Tells debuggers of an image until it is taken back.
+    RegisterImage(DebugImage),
+}
+
+/// An image for debuggers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DebugImage {
+    /// The image.
+    pub bytes: Vec<u8>,
+    /// An image of nothing, by which debuggers are made to look again when the other goes.
+    pub blank: Vec<u8>,
+}
+
+/// What pages of a kind of segment allow in the end. Code that wants to be written as well is not
+/// given to: it gets to run.
+pub(crate) fn protection_of(kind: SegmentKind) -> Protection {
+    match kind {
+        SegmentKind::Code | SegmentKind::WritableCode => Protection::ReadExecute,
+        SegmentKind::Data => Protection::ReadWrite,
+        SegmentKind::ReadOnly | SegmentKind::ThreadLocal | SegmentKind::ReadOnlyAfterRelocation => {
+            Protection::Read
+        }
+    }
+}
+
+/// Whether what takes an action back is about code: it goes with it.
+pub(crate) fn is_of_code(undo: &wire::Action) -> bool {
+    matches!(
+        undo,
+        wire::Action::DeregisterFrames { .. } | wire::Action::DeregisterImage { .. }
+    )
+}
+
+/// Whether a kind of segment stays writable until the actions are done.
+pub(crate) fn is_sealed_late(kind: SegmentKind) -> bool {
+    kind == SegmentKind::ReadOnlyAfterRelocation
+}
 
 /// What to go on with when memory is allocated.
 pub type OnAllocated = Box<dyn FnOnce(Result<Box<dyn InFlight>, MemoryError>) + Send>;
@@ -37,11 +86,18 @@ pub trait MemoryManager: Send + Sync + std::fmt::Debug {
     /// Reserves memory for the segments of a plan.
     fn allocate(&self, request: Request<'_>, then: OnAllocated);
 
-    /// Gives back memory that was finalized.
+    /// Takes back, last to first, what was done when memory was finalized, and gives it back.
     ///
     /// # Errors
-    /// What the system says.
+    /// The first of what the system says; all of it is tried.
     fn deallocate(&self, allocation: Allocation) -> Result<(), MemoryError>;
+
+    /// Gives back those ranges of an allocation that begin at some addresses, which are its code,
+    /// and has unwinders and debuggers forget it. The rest stays.
+    ///
+    /// # Errors
+    /// As [`MemoryManager::deallocate`].
+    fn withdraw(&self, allocation: &mut Allocation, code: &[u64]) -> Result<(), MemoryError>;
 }
 
 /// Memory that is being filled.
@@ -53,7 +109,7 @@ pub trait InFlight: Send {
     fn working(&mut self, segment: usize) -> &mut [u8];
 
     /// Brings the contents to the executor, makes code executable, runs the actions in order,
-    /// seals constants.
+    /// seals constants. When something fails, what was done is taken back.
     fn finalize(self: Box<Self>, actions: Vec<Action>, then: OnFinalized);
 
     /// Gives the memory back.
@@ -65,4 +121,14 @@ pub trait InFlight: Send {
 pub struct Allocation {
     /// Start and size of each range.
     pub ranges: Vec<(u64, u64)>,
+    /// What the manager knows it by.
+    pub number: u64,
+}
+
+impl Allocation {
+    /// Takes the ranges out that begin at some addresses.
+    fn take(&mut self, starts: &[u64]) -> Vec<(u64, u64)> {
+        let is_wanted = |(start, _): &mut (u64, u64)| starts.contains(start);
+        self.ranges.extract_if(.., is_wanted).collect()
+    }
 }

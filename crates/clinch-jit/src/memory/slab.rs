@@ -87,6 +87,11 @@ impl MemoryManager for Slab {
     fn deallocate(&self, _allocation: Allocation) -> Result<(), MemoryError> {
         Ok(())
     }
+
+    fn withdraw(&self, allocation: &mut Allocation, code: &[u64]) -> Result<(), MemoryError> {
+        allocation.take(code);
+        Ok(())
+    }
 }
 
 struct InFlightSlab {
@@ -113,7 +118,7 @@ impl InFlight for InFlightSlab {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.contents.extend(self.segments);
         drop(state);
-        then(Ok(Allocation { ranges }));
+        then(Ok(Allocation { ranges, number: 0 }));
     }
 
     fn abandon(self: Box<Self>) {}

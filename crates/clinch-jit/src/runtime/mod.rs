@@ -1,12 +1,8 @@
-//! What runs in the executor: thread-local storage, unwind tables, initializers and finalizers,
-//! and starting a program.
+//! What runs in this process: starting a program and ending it, code that asks the session. What
+//! runs wherever linked code is (thread-local storage, unwind tables, initializers and finalizers)
+//! is the executor's.
 
 pub mod exit;
-pub mod frames;
-pub mod init;
-pub mod library_tls;
-mod placed_tls;
 pub mod reenter;
-pub mod restart;
-pub mod tls;
-mod tls_object;
+
+pub use clinch_executor::own::restart;

@@ -20,6 +20,9 @@ pub(crate) struct Closed {
     pub(crate) links: Vec<LinkId>,
 }
 
+/// What a unit is while the link's number is not known, which follows when all units are.
+const TAKEN: UnitState = UnitState::Taken(LinkId(u32::MAX));
+
 /// A name on the way through a search.
 #[derive(Clone, Debug)]
 struct Open {
@@ -30,11 +33,13 @@ struct Open {
 }
 
 impl Core {
-    /// Takes the units that define the names, and those that these need.
+    /// Takes the units that define the names, all units of one dylib when that is wanted, and those
+    /// that these need.
     pub(crate) fn close(
         self: &Arc<Self>,
         order: &SearchOrder,
         asks: &[Ask],
+        all_of: Option<DylibId>,
     ) -> Result<Closed, LinkErrors> {
         let names: Vec<Name> = {
             let mut state = self.write();
@@ -53,11 +58,11 @@ impl Core {
                 is_tls: ask.is_tls,
             })
             .collect();
+        let mut start = all_of.map_or_else(Vec::new, |dylib| self.write().take_all(dylib));
         loop {
-            let missing = self
-                .write()
-                .take_units(std::mem::take(&mut open), &mut taken);
-            let (objects, again) = self.generate(missing)?;
+            let (open_now, start_now) = (std::mem::take(&mut open), std::mem::take(&mut start));
+            let missing = self.write().take_units(open_now, start_now, &mut taken);
+            let (objects, again) = self.generate(missing, &taken)?;
             if !objects {
                 break;
             }
@@ -74,7 +79,11 @@ impl Core {
 
     /// Asks the sources of dylibs for names that were not found; answers whether they defined
     /// something, and what to look for again.
-    fn generate(self: &Arc<Self>, missing: Vec<Open>) -> Result<(bool, Vec<Open>), LinkErrors> {
+    fn generate(
+        self: &Arc<Self>,
+        missing: Vec<Open>,
+        taken: &[usize],
+    ) -> Result<(bool, Vec<Open>), LinkErrors> {
         let mut any = false;
         // By dylib, in the order in which names were asked for.
         let mut asks: Vec<(DylibId, Vec<(Vec<u8>, bool)>)> = Vec::new();
@@ -95,15 +104,20 @@ impl Core {
             }
         }
         for (dylib, names) in asks {
-            let (sources, tracker) = {
+            let (sources, tracker, onto) = {
                 let state = self.read();
-                let dylib = state.dylib(dylib);
-                (Arc::clone(&dylib.sources), dylib.default_tracker)
+                let tracker = state.dylib(dylib).default_tracker;
+                let sources = Arc::clone(&state.dylib(dylib).sources);
+                (sources, tracker, state.first_batch(taken, tracker))
             };
-            let objects = lock(&sources).objects(&names)?;
-            if !objects.is_empty() {
+            let found = lock(&sources).objects(&names)?;
+            if !found.objects.is_empty() {
                 any = true;
-                self.add_objects(dylib, tracker, objects)?;
+                let units = self.add_objects(dylib, tracker, found.objects, onto)?;
+                let mut state = self.write();
+                for (unit, member) in units.into_iter().zip(found.members) {
+                    state.units[unit].member = Some(member);
+                }
             }
         }
         Ok((any, missing))
@@ -111,12 +125,37 @@ impl Core {
 }
 
 impl State {
-    /// Takes units that define names, and those that these need; answers the names that no table
-    /// has.
-    fn take_units(&mut self, open: Vec<Open>, taken: &mut Vec<usize>) -> Vec<Open> {
+    /// Takes all units of a dylib that nobody asked for yet.
+    fn take_all(&mut self, dylib: DylibId) -> Vec<usize> {
+        let mut all = Vec::new();
+        for (number, unit) in self.units.iter_mut().enumerate() {
+            if unit.dylib == dylib && unit.state == UnitState::Pending {
+                unit.state = TAKEN;
+                all.push(number);
+            }
+        }
+        all
+    }
+
+    /// The objects with which the first of some units was read, when it is of a tracker.
+    fn first_batch(&self, taken: &[usize], tracker: TrackerId) -> Option<usize> {
+        let first = taken.iter().min()?;
+        let unit = &self.units[*first];
+        unit.batch
+            .filter(|_| unit.tracker == tracker)
+            .map(|(batch, _)| batch)
+    }
+
+    /// Takes units that define names, and those that these and the `work` need; answers the names
+    /// that no table has.
+    fn take_units(
+        &mut self,
+        open: Vec<Open>,
+        mut work: Vec<usize>,
+        taken: &mut Vec<usize>,
+    ) -> Vec<Open> {
         let mut missing = Vec::new();
         let mut seen: Set<(DylibId, Name)> = Set::default();
-        let mut work = Vec::new();
         for open in open {
             match self.search(&open.order, open.name) {
                 Some(found) => self.take_unit(found, &mut work),
@@ -150,8 +189,7 @@ impl State {
         if let Owner::Unit(unit) = found.entry.owner
             && self.units[unit].state == UnitState::Pending
         {
-            // The link's number follows when all are known.
-            self.units[unit].state = UnitState::Taken(LinkId(u32::MAX));
+            self.units[unit].state = TAKEN;
             work.push(unit);
         }
     }
@@ -183,7 +221,7 @@ impl State {
             let mut names = Vec::with_capacity(self.units[unit].defines.len());
             let table = &mut self.dylibs[usize_of(dylib.0)].table;
             for define in &self.units[unit].defines {
-                if let Some(entry) = table.get_mut(&define.name)
+                if let Some(entry) = table.get_mut(define.name)
                     && entry.owner == Owner::Unit(unit)
                 {
                     entry.owner = Owner::Link(link);

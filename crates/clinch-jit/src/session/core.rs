@@ -1,6 +1,7 @@
 //! The session's inside: look-ups, and passing on what became of links.
 
 use super::cache::ReadyCache;
+use super::define::Clash;
 use super::platform::Platform;
 use super::plugin::{LinkInfo, LinkPlugin};
 use super::pool::Name;
@@ -8,24 +9,30 @@ use super::query::{LookUpError, OnFound, Query, Wanted};
 use super::queue::{Queue, Task};
 use super::responsibility::Responsibility;
 use super::run;
+use super::sources::MemberKey;
 use super::state::{DylibId, LinkId, Match, Owner, SearchOrder, State, SymbolState, TrackerId};
 use super::stubs::Trampolines;
 use super::unit::{Batch, Content};
 use crate::context::lock;
 use crate::debug::Audience;
-use crate::error::LinkErrors;
+use crate::error::{LinkError, LinkErrors};
 use crate::link::External;
+use crate::process::Process;
 use crate::runtime::exit::ProgramArguments;
-use crate::runtime::init::Array;
-use crate::runtime::{exit, reenter};
+use crate::runtime::reenter;
+use bytes::Bytes;
+use clinch_executor::wire::Action;
 use clinch_graph::index::int::{u32_of, usize_of};
-use clinch_graph::{SymbolId, Workers};
+use clinch_graph::{InputName, SymbolId, Workers};
+use clinch_link::resolve::Duplicate;
 use clinch_target::Arch;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a session's tasks share.
 pub(crate) struct Core {
     pub(crate) arch: &'static Arch,
+    /// Where the code is.
+    pub(crate) process: Process,
     pub(crate) workers: Arc<Workers>,
     /// Prepare for running: unwind tables, thread-local storage, initializers.
     pub(crate) execute: bool,
@@ -93,6 +100,9 @@ impl Core {
         order: &[(DylibId, Match)],
         names: &[&[u8]],
     ) -> Option<Vec<Option<u64>>> {
+        if self.failure().is_some() {
+            return None;
+        }
         let address = |text: &&[u8]| self.ready_one(order, text).map(Some);
         names.iter().map(address).collect()
     }
@@ -128,9 +138,13 @@ impl Core {
         for_link: Option<LinkId>,
         then: OnFound,
     ) {
+        if let Some(error) = self.failure() {
+            let task: Task = Box::new(move || then(Err(error.into())));
+            return self.queue.push([task]);
+        }
         let closed = {
             let _search = lock(&self.search);
-            self.close(order, &asks)
+            self.close(order, &asks, None)
         };
         let closed = match closed {
             Ok(closed) => closed,
@@ -159,7 +173,10 @@ impl Core {
             });
         }
         if missing.is_empty() {
-            tasks.extend(self.wait(wanted, need, for_link, then));
+            tasks.extend(self.wait(wanted, Vec::new(), need, for_link, then));
+        } else if let Some(error) = self.failure() {
+            // Nobody was there to say that they are.
+            tasks.push(Box::new(move || then(Err(error.into()))));
         } else {
             let answer = Err(LookUpError::NotFound(missing));
             tasks.push(Box::new(move || then(answer)));
@@ -179,11 +196,12 @@ impl Core {
         })
     }
 
-    /// Waits for the links that the wanted symbols are of, or answers the task that goes on when
-    /// there is nothing to wait for.
+    /// Waits for the links that the wanted symbols are of, and for `more`, or answers the task
+    /// that goes on when there is nothing to wait for.
     fn wait(
         &self,
         wanted: Vec<Wanted>,
+        more: Vec<LinkId>,
         need: SymbolState,
         for_link: Option<LinkId>,
         then: OnFound,
@@ -193,13 +211,14 @@ impl Core {
             .iter()
             .filter_map(|wanted| match wanted {
                 // As it is now: what was a unit's is a link's.
-                Wanted::Entry(found) => state.dylib(found.dylib).table.get(&found.name),
+                Wanted::Entry(found) => state.dylib(found.dylib).table.get(found.name),
                 Wanted::Address(_) => None,
             })
             .filter_map(|entry| match entry.owner {
                 Owner::Link(link) => Some(link),
                 _ => None,
             })
+            .chain(more)
             .collect();
         links.sort_unstable();
         links.dedup();
@@ -234,31 +253,82 @@ impl Core {
         None
     }
 
-    /// Reads objects' symbols and defines them; answers the objects' units.
+    /// Links all units of a dylib, and what defines the names, and what these need; goes on with
+    /// the names' addresses when all of the dylib is ready.
+    pub(crate) fn link_all(self: &Arc<Self>, dylib: DylibId, asks: Vec<Ask>, then: OnFound) {
+        if let Some(error) = self.failure() {
+            let task: Task = Box::new(move || then(Err(error.into())));
+            return self.queue.push([task]);
+        }
+        let order: SearchOrder = [(dylib, Match::All)].into();
+        let closed = {
+            let _search = lock(&self.search);
+            self.close(&order, &asks, Some(dylib))
+        };
+        let closed = match closed {
+            Ok(closed) => closed,
+            Err(errors) => {
+                let answer = Err(LookUpError::Failed(vec![Arc::new(errors)]));
+                return self.queue.push([Box::new(move || then(answer)) as Task]);
+            }
+        };
+        let mut tasks = self.tasks(&closed.links);
+        let wanted = |found: Option<_>| found.map_or(Wanted::Address(None), Wanted::Entry);
+        let wanted = closed.found.into_iter().map(wanted).collect();
+        let links = self.read().running(dylib);
+        tasks.extend(self.wait(wanted, links, SymbolState::Ready, None, then));
+        self.queue.push(tasks);
+    }
+
+    /// Reads objects' symbols and defines them; answers the objects' units. With `onto`, they are
+    /// read behind those that were read together before.
     pub(crate) fn add_objects(
         &self,
         dylib: DylibId,
         tracker: TrackerId,
-        objects: Vec<(clinch_graph::InputName, bytes::Bytes)>,
+        objects: Vec<(InputName, Bytes)>,
+        onto: Option<usize>,
     ) -> Result<Vec<usize>, LinkErrors> {
-        let name = self.read().dylib(dylib).name.clone();
-        let mut batch = Batch::read(self.arch, &self.workers, &name, objects.clone())?;
+        let known = onto.and_then(|number| self.write().batches.get_mut(number)?.take());
+        let (mut batch, number) = match (known, onto) {
+            (Some(mut batch), Some(number)) => {
+                batch.add(&self.workers, objects.clone())?;
+                (batch, Some(number))
+            }
+            _ => {
+                let name = self.read().dylib(dylib).name.clone();
+                let batch = Batch::read(self.arch, &self.workers, &name, objects.clone())?;
+                (batch, None)
+            }
+        };
         let mut state = self.write();
         let state = &mut *state;
+        let first = batch.n_interned;
         let interfaces = batch.intern(&mut state.pool);
-        let number = state.batches.len();
-        state.batches.push(Some(batch));
+        let number = number.unwrap_or_else(|| {
+            state.batches.push(None);
+            state.batches.len() - 1
+        });
         let (mut units, mut errors) = (Vec::with_capacity(objects.len()), Vec::new());
-        for ((name, bytes), interface) in objects.into_iter().zip(interfaces) {
+        let read = objects.into_iter().zip(interfaces).enumerate();
+        for (index, ((name, bytes), interface)) in read {
+            let place = first + index;
             let content = Content::Object(name, bytes);
             match state.add_unit(dylib, tracker, content, interface) {
                 Ok(unit) => {
-                    state.units[unit].batch = Some(number);
+                    state.units[unit].batch = Some((number, place));
                     units.push(unit);
                 }
-                Err(error) => errors.push(error),
+                Err(clashes) => {
+                    errors.extend(clashes.iter().map(|clash| {
+                        state
+                            .duplicate(clash, (number, &batch), place)
+                            .unwrap_or_else(|| state.defined(dylib, clash))
+                    }));
+                }
             }
         }
+        state.batches[number] = Some(batch);
         if errors.is_empty() {
             Ok(units)
         } else {
@@ -308,22 +378,32 @@ impl Core {
     }
 
     /// A link's symbols have addresses; so have what the linker made, and the words of stubs.
+    /// What is `gone` it does not define after all.
     pub(crate) fn resolved(
         self: &Arc<Self>,
         link: LinkId,
         symbols: &[(Name, u64)],
         made: &[(Name, u64)],
         words: &[(Name, u64)],
+        gone: &[Name],
     ) {
         let tasks = {
             let mut state = self.write();
             let dylib = state.link(link).dylib;
             let table = &mut state.dylib_mut(dylib).table;
             for &(name, address) in symbols {
-                if let Some(entry) = table.get_mut(&name)
+                if let Some(entry) = table.get_mut(name)
                     && entry.owner == Owner::Link(link)
                 {
                     entry.address = address;
+                }
+            }
+            for &name in gone {
+                if table
+                    .get(name)
+                    .is_some_and(|entry| entry.owner == Owner::Link(link))
+                {
+                    table.remove(name);
                 }
             }
             let made = made.iter().map(|&(name, address)| (name, (link, address)));
@@ -390,16 +470,18 @@ impl Core {
         for info in &failed {
             self.each_plugin(|plugin| plugin.notify_failed(info));
             self.release(info);
+            self.give_members_back(info);
         }
         self.queue.push(tasks);
         self.next_of(link);
     }
 
-    /// The initializers of a dylib's links that are ready and have not run; their finalizers are
-    /// registered to run when the process exits, or their tracker is removed.
-    pub(crate) fn take_initializers(&self, dylib: DylibId) -> Vec<Array> {
+    /// What initializes a dylib's links that are ready and were not initialized: their finalizers
+    /// are registered to run when the process exits, or their tracker is removed; then their
+    /// initializers run.
+    pub(crate) fn take_initializers(&self, dylib: DylibId) -> Vec<Action> {
         let runtimes = self.read().runtimes(dylib);
-        let mut initializers = Vec::new();
+        let (mut actions, mut initializers) = (Vec::new(), Vec::new());
         for runtime in runtimes {
             let mut runtime = lock(&runtime);
             let (first, last) = (
@@ -409,12 +491,51 @@ impl Core {
             initializers.extend(&first);
             runtime.ran.0.extend(first);
             runtime.ran.1.extend(&last);
-            let finalizers = last;
-            runtime
-                .registered
-                .extend(exit::finalize_at_exit(finalizers));
+            if let Some(first) = last.first() {
+                runtime.registered.push(first.address);
+                actions.push(Action::RegisterFinalizers { arrays: last });
+            }
         }
-        initializers
+        actions.extend(initializers.into_iter().map(Action::RunArray));
+        actions
+    }
+
+    /// Sets what initializers are given.
+    ///
+    /// # Errors
+    /// The executor is gone.
+    pub(crate) fn set_arguments(&self, arguments: &ProgramArguments) -> Result<(), LinkError> {
+        // What dylibs that linked code opens are given: the first ones.
+        let _ = self.arguments.set(*arguments);
+        Ok(self.process.set_arguments(arguments)?)
+    }
+
+    /// Has linked code run where it is.
+    ///
+    /// # Errors
+    /// What actions say; the executor is gone.
+    ///
+    /// # Safety
+    /// The code must be fit to run now.
+    #[expect(unsafe_code, reason = "runs linked code")]
+    pub(crate) unsafe fn perform(&self, actions: Vec<Action>) -> Result<(), LinkError> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.process.perform(actions, self.arguments.get()) }?)
+    }
+
+    /// Lets members of archives that a failed link took be found again, by those who can do
+    /// without what was wrong.
+    fn give_members_back(&self, info: &LinkInfo) {
+        let (sources, members) = {
+            let mut state = self.write();
+            let members = state.drop_members(info.link);
+            let dylib = state.dylib_mut(info.dylib);
+            if !members.is_empty() {
+                dylib.asked.clear();
+            }
+            (Arc::clone(&dylib.sources), members)
+        };
+        lock(&sources).give_back(members);
     }
 
     /// Gives back what a failed link had brought to memory.
@@ -433,6 +554,63 @@ impl Core {
 }
 
 impl State {
+    /// The links of a dylib that run.
+    fn running(&self, dylib: DylibId) -> Vec<LinkId> {
+        let links = self.links.iter().enumerate();
+        links
+            .filter(|(_, link)| link.dylib == dylib && link.state < SymbolState::Ready)
+            .map(|(number, _)| LinkId(u32_of(number)))
+            .collect()
+    }
+
+    /// Takes the members of archives out of a link that failed.
+    fn drop_members(&mut self, link: LinkId) -> Vec<MemberKey> {
+        let mut members = Vec::new();
+        for unit in self.link(link).units.clone() {
+            let Some(member) = self.units[unit].member.take() else {
+                continue;
+            };
+            members.push(member);
+            let defines = std::mem::take(&mut self.units[unit].defines);
+            let table = &mut self.dylibs[usize_of(self.units[unit].dylib.0)].table;
+            for define in defines {
+                if table
+                    .get(define.name)
+                    .is_some_and(|entry| entry.owner == Owner::Link(link))
+                {
+                    table.remove(define.name);
+                }
+            }
+            self.forget_unit(unit);
+        }
+        members
+    }
+
+    /// What to say of a second definition in an object, when the first one is in another that was
+    /// read and not linked: both places.
+    fn duplicate(
+        &self,
+        clash: &Clash,
+        (own, batch): (usize, &Batch),
+        place: usize,
+    ) -> Option<LinkError> {
+        let Owner::Unit(first) = clash.first.owner else {
+            return None;
+        };
+        let (number, index) = self.units[first].batch?;
+        let first = if number == own {
+            batch.place(index, clash.name)?
+        } else {
+            let other = self.batches[number].as_ref()?;
+            other.place(index, clash.name)?
+        };
+        Some(LinkError::Duplicate(Duplicate {
+            name: self.pool.display(clash.name),
+            first,
+            second: batch.place(place, clash.name)?,
+        }))
+    }
+
     /// Moves links to a state; answers the tasks that go on with it.
     fn advance(&mut self, links: &[LinkId], to: SymbolState) -> Vec<Task> {
         let mut tasks: Vec<Task> = Vec::new();

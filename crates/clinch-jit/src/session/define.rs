@@ -1,10 +1,11 @@
 //! Defining symbols: what happens when a name has two definitions.
 
+use super::pool::Name;
 use super::state::{DylibId, Entry, Owner, State, TrackerId};
 use super::stubs::{Stub, StubSet};
 use super::unit::{Content, Define, Interface, Unit, UnitState};
 use crate::context::lock;
-use crate::error::LinkError;
+use crate::error::{LinkError, LinkErrors};
 use clinch_graph::SymbolFlags;
 
 impl State {
@@ -14,7 +15,7 @@ impl State {
         dylib: DylibId,
         tracker: TrackerId,
         stubs: Vec<Stub>,
-    ) -> Result<(), LinkError> {
+    ) -> Result<(), LinkErrors> {
         let define = |stub: &Stub| Define {
             name: stub.name,
             flags: stub.flags,
@@ -22,40 +23,53 @@ impl State {
         };
         let interface = Interface {
             defines: stubs.iter().map(define).collect(),
-            refers: Vec::new(),
+            ..Interface::default()
         };
         let content = Content::Stubs(StubSet { stubs });
-        self.add_unit(dylib, tracker, content, interface).map(drop)
+        match self.add_unit(dylib, tracker, content, interface) {
+            Ok(_) => Ok(()),
+            Err(clashes) => {
+                let errors = clashes.iter().map(|clash| self.defined(dylib, clash));
+                Err(LinkErrors(errors.collect()))
+            }
+        }
     }
 
     /// Adds a unit and defines its symbols; answers its number.
     ///
     /// # Errors
-    /// A second strong definition; nothing is then added.
+    /// Second strong definitions; nothing is then added.
     pub(crate) fn add_unit(
         &mut self,
         dylib: DylibId,
         tracker: TrackerId,
         content: Content,
         interface: Interface,
-    ) -> Result<usize, LinkError> {
+    ) -> Result<usize, Vec<Clash>> {
         let number = self.units.len();
-        for define in &interface.defines {
-            if let Some(entry) = self.dylib(dylib).table.get(&define.name)
-                && Self::claim(entry, define) == Claim::Clash
-            {
-                return Err(LinkError::Defined {
-                    dylib: self.dylib(dylib).name.clone(),
-                    name: self.pool.display(define.name),
-                    first: self.describe(entry),
-                    second: format!("{content:?}"),
-                });
-            }
+        let table = &self.dylib(dylib).table;
+        let clashes = interface.defines.iter().filter_map(|define| {
+            let first = *table.get(define.name)?;
+            let value = interface
+                .values
+                .iter()
+                .find(|(name, _)| *name == define.name);
+            let value = value.map(|(_, value)| *value);
+            (self.claim(&first, define, value) == Claim::Clash).then_some(Clash {
+                name: define.name,
+                first,
+                second: format!("{content:?}"),
+            })
+        });
+        let clashes: Vec<Clash> = clashes.collect();
+        if !clashes.is_empty() {
+            return Err(clashes);
         }
         for define in &interface.defines {
-            let known = self.dylib(dylib).table.get(&define.name).copied();
+            let known = self.dylib(dylib).table.get(define.name).copied();
             if let Some(entry) = &known {
-                if Self::claim(entry, define) == Claim::Yield {
+                // Of two that may both be, the first stays.
+                if self.claim(entry, define, None) != Claim::Take {
                     continue;
                 }
                 if let Owner::Unit(loser) = entry.owner
@@ -80,8 +94,10 @@ impl State {
             content,
             defines: interface.defines,
             refers: interface.refers,
+            values: interface.values,
             state: UnitState::Pending,
             is_promise: false,
+            member: None,
             batch: None,
         });
         Ok(number)
@@ -89,7 +105,7 @@ impl State {
 
     /// What happens when a name is defined again: strong definitions beat common ones, those beat
     /// weak ones, as long as nobody asked for the one that loses.
-    fn claim(old: &Entry, new: &Define) -> Claim {
+    fn claim(&self, old: &Entry, new: &Define, value: Option<u64>) -> Claim {
         let strength = |flags: SymbolFlags, in_group: bool| {
             if flags.contains(SymbolFlags::WEAK) || in_group {
                 0
@@ -104,13 +120,39 @@ impl State {
             strength(new.flags, new.group.is_some()),
         );
         if old_strength == 2 && new_strength == 2 {
-            return Claim::Clash;
+            let is_same = value.is_some() && value == self.value(old, new.name);
+            return if is_same { Claim::Yield } else { Claim::Clash };
         }
         match old.owner {
+            Owner::Absolute if new_strength > old_strength => Claim::Take,
             Owner::Unit(_) if new_strength > old_strength => Claim::Take,
             Owner::Unit(_) => Claim::Yield,
             _ if new_strength == 2 => Claim::Clash,
             _ => Claim::Yield,
+        }
+    }
+
+    /// The value of an absolute symbol.
+    fn value(&self, entry: &Entry, name: Name) -> Option<u64> {
+        match entry.owner {
+            Owner::Absolute => Some(entry.address),
+            Owner::Unit(unit) => {
+                let mut values = self.units[unit].values.iter();
+                values
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| *value)
+            }
+            Owner::Link(_) | Owner::Alias(..) => None,
+        }
+    }
+
+    /// What to say of a second definition that nothing more is known of.
+    pub(crate) fn defined(&self, dylib: DylibId, clash: &Clash) -> LinkError {
+        LinkError::Defined {
+            dylib: self.dylib(dylib).name.clone(),
+            name: self.pool.display(clash.name),
+            first: self.describe(&clash.first),
+            second: clash.second.clone(),
         }
     }
 
@@ -130,6 +172,15 @@ impl State {
             }
         }
     }
+}
+
+/// A second strong definition of a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Clash {
+    pub(crate) name: Name,
+    pub(crate) first: Entry,
+    /// What defines it now.
+    pub(crate) second: String,
 }
 
 /// Who has a name when it is defined again.

@@ -2,17 +2,19 @@
 
 use super::Session;
 use super::core::Core;
-use super::query::LookUpError;
+use super::query::{Addresses, LookUpError};
 use super::sources::Generator;
 use super::state::{DylibId, Entry, Match, Owner, State, SymbolState};
 use super::tracker::Tracker;
 use crate::context::lock;
 use crate::error::{LinkError, LinkErrors};
+use crate::library::LinkInput;
 use crate::link::Finished;
 use crate::process::Library;
 use bytes::Bytes;
 use clinch_graph::{InputName, SymbolFlags};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A dylib of a session. Clones are the same dylib.
 #[derive(Clone, Debug)]
@@ -54,6 +56,32 @@ impl Dylib {
     /// Objects that cannot be read, second strong definitions.
     pub fn add_objects(&self, objects: Vec<(InputName, Bytes)>) -> Result<(), LinkErrors> {
         self.default_tracker().add_objects(objects)
+    }
+
+    /// Adds what paths and library names stand for: archives and libraries in the order given,
+    /// objects together.
+    ///
+    /// # Errors
+    /// As [`Dylib::add_objects`] and [`Dylib::add_archive`]: everything that is wrong.
+    pub fn add_inputs(&self, inputs: Vec<LinkInput>) -> Result<(), LinkErrors> {
+        let (mut objects, mut errors) = (Vec::new(), Vec::new());
+        for input in inputs {
+            match input {
+                LinkInput::Object(name, bytes) => objects.push((name, bytes)),
+                LinkInput::Archive(path, bytes) => {
+                    errors.extend(self.add_archive(&path, bytes).err());
+                }
+                LinkInput::Library(library) => self.add_library(library),
+            }
+        }
+        if let Err(more) = self.add_objects(objects) {
+            errors.extend(more.0);
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(LinkErrors(errors))
+        }
     }
 
     /// Adds an archive, whose members become part of the dylib when something needs them.
@@ -101,7 +129,9 @@ impl Dylib {
         self.core.write().dylib_mut(self.id).asked.clear();
     }
 
-    /// Gives names fixed addresses.
+    /// Gives names fixed addresses. A function ([`SymbolFlags::CALLABLE`]) that is too far away is
+    /// reached through a stub; what is none must be in reach. Weak ones give way to definitions in
+    /// objects.
     ///
     /// # Errors
     /// A name that is defined already; nothing is then defined.
@@ -138,7 +168,7 @@ impl Dylib {
             state.pool.intern(alias.as_bytes()),
             state.pool.intern(target.as_bytes()),
         );
-        let Some(entry) = state.dylib(of).table.get(&target).copied() else {
+        let Some(entry) = state.dylib(of).table.get(target).copied() else {
             return Err(LinkError::File {
                 path: state.pool.display(target),
                 why: "is not defined, so nothing can stand for it".to_owned(),
@@ -155,7 +185,7 @@ impl Dylib {
     fn refuse_known(&self, state: &State, text: &str, what: &str) -> Result<(), LinkError> {
         let dylib = state.dylib(self.id);
         let known = state.pool.find(text.as_bytes());
-        match known.and_then(|name| dylib.table.get(&name)) {
+        match known.and_then(|name| dylib.table.get(name)) {
             None => Ok(()),
             Some(entry) => Err(LinkError::Defined {
                 dylib: dylib.name.clone(),
@@ -189,6 +219,23 @@ impl Dylib {
         links.filter_map(|link| link.finished.clone()).collect()
     }
 
+    /// Links all that was added and that nobody asked for yet, as static linkers do, and what
+    /// defines the names; answers the names' addresses, `None` for those that nothing in the
+    /// session defines.
+    ///
+    /// # Errors
+    /// Links of the dylib that failed; not those that had failed before.
+    pub fn link_all(&self, names: &[&str]) -> Addresses {
+        Session::of(Arc::clone(&self.core)).link_all(self.id, names)
+    }
+
+    /// How long the steps of its links took.
+    pub fn times(&self) -> Vec<(&'static str, Duration)> {
+        let state = self.core.read();
+        let links = state.links.iter().filter(|link| link.dylib == self.id);
+        links.flat_map(|link| link.times.iter().copied()).collect()
+    }
+
     /// The state of a symbol.
     pub fn symbol_state(&self, name: &str) -> Option<SymbolState> {
         let state = self.core.read();
@@ -203,7 +250,9 @@ impl Dylib {
     /// As [`Session::look_up`].
     pub fn look_up(&self, name: &str) -> Result<u64, LookUpError> {
         let order = [(self.id, Match::All)];
-        if let Some(address) = self.core.ready_one(&order, name.as_bytes()) {
+        if self.core.failure().is_none()
+            && let Some(address) = self.core.ready_one(&order, name.as_bytes())
+        {
             return Ok(address);
         }
         let session = Session {

@@ -14,6 +14,7 @@ use super::{DylibSources, LookUpError, Session};
 use crate::error::{LinkError, LinkErrors};
 use crate::runtime::reenter;
 use bytes::Bytes;
+use clinch_executor::wire::Action;
 use clinch_graph::{InputName, SymbolFlags};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ impl Dylib {
     ///
     /// # Errors
     /// A second strong definition.
-    pub fn add_redirectable(&self, functions: &[(&str, u64)]) -> Result<(), LinkError> {
+    pub fn add_redirectable(&self, functions: &[(&str, u64)]) -> Result<(), LinkErrors> {
         let mut state = self.core.write();
         let state = &mut *state;
         let tracker = state.dylib(self.id).default_tracker;
@@ -61,6 +62,13 @@ impl Dylib {
                 }
             }
         }
+        if self.core.process.other().is_some() {
+            drop(state);
+            let write = |(address, value)| Action::WriteWord { address, value };
+            let writes = changes.into_iter().map(write).collect();
+            // SAFETY: words of stubs that the session made; the caller's promise about functions.
+            return unsafe { self.core.perform(writes) };
+        }
         for (word, address) in changes {
             // SAFETY: the word of a stub that the session made and that is not removed while its
             // state is being read; the caller's promise about the function.
@@ -76,9 +84,11 @@ impl Dylib {
     /// # Errors
     /// As [`Dylib::add_objects`].
     pub fn add_lazy_objects(&self, objects: Vec<(InputName, Bytes)>) -> Result<(), LinkErrors> {
+        self.core
+            .only_here("linking functions when they are called")?;
         let bodies = self.bodies()?;
         let tracker = bodies.default_tracker().id();
-        let units = self.core.add_objects(bodies.id, tracker, objects)?;
+        let units = self.core.add_objects(bodies.id, tracker, objects, None)?;
         let mut state = self.core.write();
         let mut stubs = Vec::new();
         for Define { name, flags, .. } in state.own_definitions(&units) {
@@ -90,7 +100,36 @@ impl Dylib {
             }
         }
         let tracker = state.dylib(self.id).default_tracker;
-        Ok(state.add_stubs(self.id, tracker, stubs)?)
+        state.add_stubs(self.id, tracker, stubs)
+    }
+
+    /// The functions of lazy objects, in the order in which they were added.
+    pub fn lazy_functions(&self) -> Vec<String> {
+        let state = self.core.read();
+        let Some(bodies) = state.dylib(self.id).bodies else {
+            return Vec::new();
+        };
+        let units = state.units.iter().filter(|unit| unit.dylib == bodies);
+        let functions = units.flat_map(|unit| &unit.defines);
+        let functions = functions.filter(|define| define.flags.contains(SymbolFlags::CALLABLE));
+        functions
+            .map(|define| state.pool.display(define.name))
+            .collect()
+    }
+
+    /// Links a lazy function before it is called. Its initializers run when it is.
+    ///
+    /// # Errors
+    /// As [`Session::look_up`].
+    pub fn link_lazy(&self, function: &str) -> Result<(), LookUpError> {
+        let bodies = self.core.read().dylib(self.id).bodies;
+        let Some(bodies) = bodies else {
+            return Err(LookUpError::NotFound(vec![function.to_owned()]));
+        };
+        let session = Session::of(Arc::clone(&self.core));
+        session
+            .look_up(&[(bodies, Match::All)], &[function])
+            .map(drop)
     }
 
     /// Links a new version of what was added with [`Dylib::add_lazy_objects`], and of earlier
@@ -114,13 +153,15 @@ impl Dylib {
     ) -> Result<Tracker, ReplaceError> {
         let version = self.version()?;
         let tracker = version.default_tracker();
-        let units = self.core.add_objects(version.id, tracker.id(), objects)?;
+        let units = self
+            .core
+            .add_objects(version.id, tracker.id(), objects, None)?;
         let mut functions = Vec::new();
         {
             let mut state = self.core.write();
             let mut stubs = Vec::new();
             for Define { name, flags, .. } in state.own_definitions(&units) {
-                let is_known = state.dylib(self.id).table.contains_key(&name);
+                let is_known = state.dylib(self.id).table.contains(name);
                 if flags.contains(SymbolFlags::CALLABLE) {
                     functions.push(state.pool.display(name));
                     if !is_known {
@@ -140,7 +181,10 @@ impl Dylib {
         let names: Vec<&str> = functions.iter().map(String::as_str).collect();
         let addresses = session.look_up(&[(version.id, Match::All)], &names)?;
         session.look_up(&[(self.id, Match::All)], &names)?;
-        drop(self.core.take_initializers(version.id));
+        let mut actions = self.core.take_initializers(version.id);
+        actions.retain(|action| !matches!(action, Action::RunArray(_)));
+        // SAFETY: finalizers are registered, nothing runs.
+        unsafe { self.core.perform(actions)? };
         let changes: Vec<(&str, u64)> = names.into_iter().zip(addresses).collect();
         // SAFETY: the caller's promise.
         unsafe { self.redirect(&changes)? };
@@ -197,6 +241,15 @@ impl From<LinkError> for ReplaceError {
 }
 
 impl State {
+    /// The name of the dylib that has the stubs of lazy functions.
+    pub(crate) fn owner_of_bodies(&self, bodies: DylibId) -> String {
+        let owner = self
+            .dylibs
+            .iter()
+            .find(|dylib| dylib.bodies == Some(bodies));
+        owner.map_or_else(String::new, |dylib| dylib.name.clone())
+    }
+
     /// What units define themselves, each name once, in order.
     fn own_definitions(&self, units: &[usize]) -> Vec<Define> {
         let mut all = Vec::new();
@@ -204,7 +257,7 @@ impl State {
             let unit = &self.units[number];
             let table = &self.dylib(unit.dylib).table;
             let is_own = |define: &&Define| {
-                let entry = table.get(&define.name);
+                let entry = table.get(define.name);
                 entry.is_some_and(|entry| entry.owner == Owner::Unit(number))
             };
             all.extend(unit.defines.iter().filter(is_own).copied());
@@ -214,7 +267,7 @@ impl State {
 
     /// Lets a dylib have a variable of another, unless it has one of the name.
     fn share(&mut self, dylib: DylibId, of: DylibId, name: super::pool::Name, flags: SymbolFlags) {
-        if !self.dylib(dylib).table.contains_key(&name) {
+        if !self.dylib(dylib).table.contains(name) {
             self.alias(dylib, of, name, flags);
         }
     }

@@ -36,6 +36,10 @@
 //! `clinch_dlopen`, `clinch_dlsym`, `clinch_dlclose` and `clinch_dlerror`, each of which takes
 //! `__clinch_session` first.
 //!
+//! What was linked may be saved as an object ([`Dylib::save`]).
+//!
+//! Code may be in another process: see [`Session::in_executor`].
+//!
 //! Links run on as many threads as the session was given, and on those that wait for a look-up.
 //! Nothing recurs: a chain of a million objects needs no stack.
 
@@ -44,6 +48,7 @@ mod close;
 mod core;
 mod define;
 mod dylib;
+mod executor;
 mod lazy;
 mod open;
 #[expect(unsafe_code, reason = "is called by linked code")]
@@ -54,10 +59,12 @@ mod query;
 mod queue;
 mod responsibility;
 mod run;
+mod save;
 mod sources;
 mod state;
 #[expect(unsafe_code, reason = "changes where stubs lead")]
 mod stubs;
+mod table;
 mod tracker;
 mod unit;
 mod wait;
@@ -71,7 +78,8 @@ use self::stubs::{LazyLinker, Trampolines};
 use crate::context::lock;
 use crate::debug::Audience;
 use crate::error::LinkError;
-use crate::memory::{InProcess, MemoryManager};
+use crate::memory::{InProcess, MemoryManager, Remote};
+use crate::process::Process;
 use crate::resolver::Resolver;
 use crate::runtime::reenter;
 use clinch_graph::Workers;
@@ -84,6 +92,7 @@ pub use lazy::ReplaceError;
 pub use plugin::{LinkInfo, LinkPlugin};
 pub use query::{Addresses, LookUpError, OnFound};
 pub use responsibility::Responsibility;
+pub use save::SaveError;
 pub use sources::Generator;
 pub use state::{DylibId, LinkId, Match, SymbolState, TrackerId};
 pub use tracker::Tracker;
@@ -92,11 +101,11 @@ pub use unit::MaterializationUnit;
 /// What a session does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionOptions {
-    /// How many threads work, those that wait among them.
+    /// How many threads work, those that wait among them; 0 for as many as the machine offers.
     pub threads: usize,
     /// Prepare for running: unwind tables, thread-local storage, initializers.
     pub execute: bool,
-    /// Keep finished graphs, for checks and dumps.
+    /// Keep the graphs of links, for checks and dumps, and to save them ([`Dylib::save`]).
     pub keep_graphs: bool,
     /// Who is told of linked code: debuggers, profilers.
     pub audience: Audience,
@@ -143,12 +152,21 @@ pub struct Session {
 impl Session {
     /// A session without dylibs.
     pub fn new(arch: &'static Arch, options: SessionOptions) -> Self {
-        let workers = Arc::new(Workers::new(options.threads));
+        Self::build(arch, options, Process::Own)
+    }
+
+    fn build(arch: &'static Arch, options: SessionOptions, process: Process) -> Self {
+        let is_here = process.other().is_none();
+        let workers = Arc::new(match options.threads {
+            0 => Workers::available(),
+            threads => Workers::new(threads),
+        });
         let core = Arc::new_cyclic(|core| {
             let lazy = LazyLinker { core: core.clone() };
             let platform = Platform::new(core.clone());
             Core {
                 arch,
+                process,
                 workers,
                 execute: options.execute,
                 keep: options.keep_graphs,
@@ -164,7 +182,7 @@ impl Session {
                 reentry: reenter::Context::new(Box::new(lazy)),
             }
         });
-        {
+        if is_here {
             let mut state = core.write();
             for (text, address) in core.platform.symbols() {
                 let name = state.pool.intern(text);
@@ -187,12 +205,16 @@ impl Session {
         plugins.push(plugin);
     }
 
-    /// Adds a dylib, in memory of this process. Its first place to look is itself.
+    /// Adds a dylib, in memory of the process where code is. Its first place to look is itself.
     ///
     /// # Errors
     /// There is one of this name.
     pub fn create_dylib(&self, name: &str, sources: DylibSources) -> Result<Dylib, LinkError> {
-        self.create_dylib_in(name, sources, Arc::new(InProcess::new()))
+        let memory: Arc<dyn MemoryManager> = match self.executor() {
+            None => Arc::new(InProcess::new()),
+            Some(client) => Arc::new(Remote::new(client.clone())),
+        };
+        self.create_dylib_in(name, sources, memory)
     }
 
     /// The same with memory of the caller's.
@@ -206,6 +228,7 @@ impl Session {
         memory: Arc<dyn MemoryManager>,
     ) -> Result<Dylib, LinkError> {
         let resolver = Resolver {
+            at: self.core.process.clone(),
             process: sources.process,
             fallback: sources.default_libraries,
             phony: sources.phony,
@@ -295,6 +318,23 @@ impl Session {
     ) {
         self.start_look_up(order, names, need, then);
         self.core.queue.run_if_alone();
+    }
+
+    /// Links all that was added to a dylib and that nobody asked for yet, and what it needs, with
+    /// what defines the names; answers the names' addresses, `None` for those that nothing in the
+    /// session defines.
+    fn link_all(&self, dylib: DylibId, names: &[&str]) -> Addresses {
+        let slot: Arc<Mutex<Option<Addresses>>> = Arc::default();
+        let there = Arc::clone(&slot);
+        let then: OnFound = Box::new(move |answer| *lock(&there) = Some(answer));
+        let ask = |name: &&str| Ask {
+            name: name.as_bytes().to_vec(),
+            is_weak: false,
+            is_tls: false,
+        };
+        let asks = names.iter().map(ask).collect();
+        self.core.link_all(dylib, asks, then);
+        self.core.queue.run_until(|| lock(&slot).take())
     }
 
     fn start_look_up(

@@ -2,17 +2,15 @@
 //! when a dylib is opened first, after those of the dylibs it looks into, and handlers and
 //! finalizers when it was closed as often as it was opened. What is in memory stays.
 
-use super::Session;
 use super::core::Core;
 use super::dylib::Dylib;
-use super::pool::Name;
 use super::query::LookUpError;
-use super::state::{DylibId, LinkId, Match, Owner, State, SymbolState};
-use super::unit::UnitState;
+use super::state::{DylibId, State, SymbolState};
 use crate::context::{Runtime, lock};
-use crate::runtime::exit::{self, ProgramArguments};
-use crate::runtime::init::{self, Arguments};
-use clinch_graph::index::int::u32_of;
+use crate::error::LinkError;
+use crate::error::LinkErrors;
+use crate::runtime::exit::ProgramArguments;
+use clinch_executor::wire::Action;
 use clinch_graph::index::map::Set;
 use std::sync::{Arc, Mutex};
 
@@ -20,14 +18,41 @@ impl Dylib {
     /// Runs the initializers of what became ready since the last call, in the order of links, and
     /// registers finalizers to run when the process exits or their tracker is removed.
     ///
+    /// # Errors
+    /// The executor is gone, or cannot run them. In this process there are none.
+    ///
     /// # Safety
     /// Runs code of the inputs, which must be fit to run in this process.
     #[expect(unsafe_code, reason = "runs linked code")]
-    pub unsafe fn initialize(&self, arguments: &ProgramArguments) {
-        let _ = self.core.arguments.set(*arguments);
+    pub unsafe fn initialize(&self, arguments: &ProgramArguments) -> Result<(), LinkError> {
+        self.core.set_arguments(arguments)?;
         let initializers = self.core.take_initializers(self.id);
         // SAFETY: the caller's promise; the arrays are in finalized memory.
-        unsafe { init::run(&initializers, arguments.arguments()) };
+        Ok(unsafe { self.core.process.perform(initializers, Some(arguments)) }?)
+    }
+
+    /// The dylibs that it looks into, directly or not, each behind those that it looks into itself;
+    /// the dylib itself is the last.
+    pub fn dependences(&self) -> Vec<Self> {
+        let all = self.core.read().with_dependences(self.id);
+        all.into_iter()
+            .map(|id| Self::new(&self.core, id))
+            .collect()
+    }
+
+    /// Runs handlers and finalizers of what was initialized, as [`Dylib::close`] does with the
+    /// last. Initializers may run again afterwards.
+    ///
+    /// # Errors
+    /// As [`Dylib::initialize`].
+    ///
+    /// # Safety
+    /// As [`Dylib::initialize`]; no code of the dylib may be running.
+    #[expect(unsafe_code, reason = "runs linked code")]
+    pub unsafe fn finalize(&self) -> Result<(), LinkError> {
+        let runtimes = self.core.read().runtimes(self.id);
+        // SAFETY: the caller's promise.
+        unsafe { self.core.finalize(&runtimes) }
     }
 
     /// Links all of the dylib, and of the dylibs it looks into; where it was not open, runs
@@ -48,10 +73,13 @@ impl Dylib {
     /// and its finalizers run, then those of the dylibs that only it kept open. Answers whether it
     /// was open.
     ///
+    /// # Errors
+    /// As [`Dylib::initialize`].
+    ///
     /// # Safety
     /// As [`Dylib::open`].
     #[expect(unsafe_code, reason = "runs linked code")]
-    pub unsafe fn close(&self) -> bool {
+    pub unsafe fn close(&self) -> Result<bool, LinkError> {
         // SAFETY: the caller's promise.
         unsafe { self.core.close_dylib(self.id) }
     }
@@ -63,14 +91,13 @@ impl Core {
     #[expect(unsafe_code, reason = "runs linked code")]
     pub(crate) unsafe fn open(self: &Arc<Self>, dylib: DylibId) -> Result<(), LookUpError> {
         let all = self.read().with_dependences(dylib);
-        let session = Session::of(Arc::clone(self));
         for &dylib in &all {
-            let names = self.read().pending_names(dylib);
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            session.look_up(&[(dylib, Match::All)], &names)?;
+            let failure = self.read().failure_of(dylib);
+            if let Some(errors) = failure {
+                return Err(LookUpError::Failed(vec![errors]));
+            }
+            Dylib::new(self, dylib).link_all(&[])?;
         }
-        let arguments = self.arguments.get();
-        let arguments = arguments.map_or_else(Arguments::none, ProgramArguments::arguments);
         for dylib in all {
             let was_open = {
                 let mut state = self.write();
@@ -81,7 +108,7 @@ impl Core {
             let initializers = self.take_initializers(dylib);
             if !was_open || !initializers.is_empty() {
                 // SAFETY: the caller's promise; the arrays are in finalized memory.
-                unsafe { init::run(&initializers, arguments) };
+                unsafe { self.perform(initializers)? };
             }
         }
         Ok(())
@@ -90,9 +117,9 @@ impl Core {
     /// # Safety
     /// As [`Dylib::close`].
     #[expect(unsafe_code, reason = "runs linked code")]
-    pub(crate) unsafe fn close_dylib(&self, dylib: DylibId) -> bool {
+    pub(crate) unsafe fn close_dylib(&self, dylib: DylibId) -> Result<bool, LinkError> {
         if self.read().dylib(dylib).n_open == 0 {
-            return false;
+            return Ok(false);
         }
         let all = self.read().with_dependences(dylib);
         for &dylib in all.iter().rev() {
@@ -102,15 +129,32 @@ impl Core {
                 *n_open = n_open.saturating_sub(1);
                 (*n_open == 0, state.runtimes(dylib))
             };
-            if !is_last {
-                continue;
-            }
-            for runtime in runtimes.iter().rev() {
+            if is_last {
                 // SAFETY: the caller's promise.
-                unsafe { finalize(runtime) };
+                unsafe { self.finalize(&runtimes)? };
             }
         }
-        true
+        Ok(true)
+    }
+
+    /// Runs handlers and finalizers of links, last to first; their initializers may run again
+    /// afterwards. All of it is tried; the error is the first one.
+    ///
+    /// # Safety
+    /// No code of the links may be running.
+    #[expect(unsafe_code, reason = "runs linked code")]
+    pub(crate) unsafe fn finalize(
+        &self,
+        runtimes: &[Arc<Mutex<Runtime>>],
+    ) -> Result<(), LinkError> {
+        let mut result = Ok(());
+        for runtime in runtimes.iter().rev() {
+            let actions = finalizing(runtime);
+            // SAFETY: the caller's promise; the code is still there.
+            let finalized = unsafe { self.perform(actions) };
+            result = result.and(finalized);
+        }
+        result
     }
 }
 
@@ -131,33 +175,13 @@ impl State {
         all
     }
 
-    /// A name of each unit of a dylib that nobody asked for, and of each link that is not ready:
-    /// to look them up is to link all of the dylib, or to be told why that failed.
-    fn pending_names(&self, dylib: DylibId) -> Vec<String> {
-        let table = &self.dylib(dylib).table;
-        let first_of = |owner: Owner, mut names: Box<dyn Iterator<Item = Name> + '_>| {
-            names.find(|name| table.get(name).is_some_and(|entry| entry.owner == owner))
-        };
-        let units = self.units.iter().enumerate();
-        let units = units
-            .filter(|(_, unit)| unit.dylib == dylib && unit.state == UnitState::Pending)
-            .filter_map(|(number, unit)| {
-                let names = unit.defines.iter().map(|define| define.name);
-                first_of(Owner::Unit(number), Box::new(names))
-            });
-        let links = self.links.iter().enumerate();
-        let links = links
-            .filter(|(_, link)| {
-                link.dylib == dylib && link.state != SymbolState::Ready && !link.is_removed
-            })
-            .filter_map(|(number, link)| {
-                let owner = Owner::Link(LinkId(u32_of(number)));
-                first_of(owner, Box::new(link.names.iter().copied()))
-            });
-        units
-            .chain(links)
-            .map(|name| self.pool.display(name))
-            .collect()
+    /// Why the first link of a dylib that failed did.
+    fn failure_of(&self, dylib: DylibId) -> Option<Arc<LinkErrors>> {
+        let mut links = self.links.iter();
+        links.find_map(|link| {
+            let (_, errors) = link.failure.as_ref()?;
+            (link.dylib == dylib && !link.is_removed).then(|| Arc::clone(errors))
+        })
     }
 
     /// What the links of a dylib that are ready have in memory, in their order.
@@ -172,41 +196,18 @@ impl State {
     }
 }
 
-/// Runs handlers and finalizers of a link; its initializers may run again afterwards.
-///
-/// # Safety
-/// No code of the link may be running.
-#[expect(unsafe_code, reason = "runs linked code")]
-pub(crate) unsafe fn finalize(runtime: &Mutex<Runtime>) {
-    let (handles, registered) = {
-        let mut runtime = lock(runtime);
-        let (first, last) = std::mem::take(&mut runtime.ran);
-        runtime.initializers.splice(0..0, first);
-        runtime.finalizers.splice(0..0, last);
-        let registered = std::mem::take(&mut runtime.registered);
-        (runtime.handles.clone(), registered)
-    };
-    for handle in handles.into_iter().rev() {
-        // SAFETY: the caller's promise; the code is still there.
-        unsafe { exit::run_handlers(handle) };
-    }
-    for finalizers in registered.iter().rev() {
-        // SAFETY: as above.
-        unsafe { finalizers.run() };
-    }
-}
-
-/// Runs what a link left for its end.
-///
-/// # Safety
-/// No code of the link may be running, and nobody may use it afterwards.
-#[expect(unsafe_code, reason = "takes linked code away")]
-pub(crate) unsafe fn finish(runtime: &Mutex<Runtime>) {
-    // SAFETY: the caller's promise.
-    unsafe { finalize(runtime) };
-    let copies = std::mem::take(&mut lock(runtime).copies);
-    for copy in copies.into_iter().rev() {
-        // SAFETY: as above.
-        unsafe { copy.put_back() };
-    }
+/// What runs a link's handlers and finalizers.
+fn finalizing(runtime: &Mutex<Runtime>) -> Vec<Action> {
+    let mut runtime = lock(runtime);
+    let (first, last) = std::mem::take(&mut runtime.ran);
+    runtime.initializers.splice(0..0, first);
+    runtime.finalizers.splice(0..0, last);
+    let registered = std::mem::take(&mut runtime.registered);
+    let handles = runtime.handles.iter().rev();
+    let handlers = handles.map(|&handle| Action::RunHandlers { handle });
+    let finalizers = registered
+        .into_iter()
+        .rev()
+        .map(|first| Action::RunFinalizers { first });
+    handlers.chain(finalizers).collect()
 }

@@ -48,6 +48,18 @@ impl Platform {
     }
 }
 
+/// Whether a name is one by which linked code asks its session.
+pub(crate) fn is_symbol(name: &[u8]) -> bool {
+    let names: [&[u8]; 5] = [
+        b"__clinch_session",
+        b"clinch_dlopen",
+        b"clinch_dlsym",
+        b"clinch_dlclose",
+        b"clinch_dlerror",
+    ];
+    names.contains(&name)
+}
+
 thread_local! {
     /// The error that `clinch_dlerror` has not answered yet, and the one that it answered.
     static ERROR: RefCell<(Option<CString>, Option<CString>)> = const { RefCell::new((None, None)) };
@@ -155,13 +167,13 @@ unsafe extern "C" fn dlclose(session: *const Platform, handle: *mut c_void) -> c
         return -1;
     };
     // SAFETY: who closes a dylib says that nobody is in it.
-    let closed = dylib_of(&core, handle).is_some_and(|dylib| unsafe { core.close_dylib(dylib) });
-    if closed {
-        0
-    } else {
-        fail("clinch_dlclose: not a handle of an open dylib");
-        -1
+    let closed = dylib_of(&core, handle).map(|dylib| unsafe { core.close_dylib(dylib) });
+    match closed {
+        Some(Ok(true)) => return 0,
+        Some(Err(error)) => fail(&format!("clinch_dlclose: {error}")),
+        Some(Ok(false)) | None => fail("clinch_dlclose: not a handle of an open dylib"),
     }
+    -1
 }
 
 unsafe extern "C" fn dlerror(_session: *const Platform) -> *const c_char {

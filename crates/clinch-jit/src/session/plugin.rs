@@ -38,6 +38,9 @@ pub trait LinkPlugin: Send + Sync {
     /// A link failed: give back what was kept for it. (`notifyFailed`)
     fn notify_failed(&self, _link: &LinkInfo) {}
 
+    /// A function that is linked when it is called was called first, by the name of its dylib.
+    fn notify_called(&self, _dylib: &str, _function: &str) {}
+
     /// What a tracker holds is about to go. (`notifyRemovingResources`)
     ///
     /// # Errors

@@ -4,10 +4,23 @@
 use clinch_graph::index::int::{u32_of, usize_of};
 use clinch_graph::index::map::hash_name;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use std::num::NonZeroU32;
 
 /// A name of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Name(u32);
+pub(crate) struct Name(NonZeroU32);
+
+impl Name {
+    fn from_index(index: usize) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(u32_of(index)))
+    }
+
+    /// Its number, from 0 on.
+    pub(crate) fn index(self) -> usize {
+        usize_of(self.0.get()) - 1
+    }
+}
 
 /// All names.
 #[derive(Debug, Default)]
@@ -19,18 +32,28 @@ pub(crate) struct NamePool {
 }
 
 impl NamePool {
+    /// Makes room for so many more names.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        let Self { bytes, ends, table } = self;
+        ends.reserve(more);
+        table.reserve(more, |&name| hash_name(text_of(bytes, ends, name)));
+    }
+
     /// The number of a name, a new one where it has none.
     pub(crate) fn intern(&mut self, text: &[u8]) -> Name {
-        if let Some(known) = self.find(text) {
-            return known;
-        }
-        let name = Name(u32_of(self.ends.len()));
-        self.bytes.extend_from_slice(text);
-        self.ends.push(self.bytes.len());
-        let (bytes, ends) = (&self.bytes, &self.ends);
+        let Self { bytes, ends, table } = self;
+        let is_it = |&name: &Name| text_of(bytes, ends, name) == text;
         let rehash = |&name: &Name| hash_name(text_of(bytes, ends, name));
-        self.table.insert_unique(hash_name(text), name, rehash);
-        name
+        match table.entry(hash_name(text), is_it, rehash) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                let name = Name::from_index(ends.len());
+                place.insert(name);
+                bytes.extend_from_slice(text);
+                ends.push(bytes.len());
+                name
+            }
+        }
     }
 
     /// The number of a name that was interned.
@@ -51,7 +74,7 @@ impl NamePool {
 }
 
 fn text_of<'p>(bytes: &'p [u8], ends: &[usize], name: Name) -> &'p [u8] {
-    let index = usize_of(name.0);
+    let index = name.index();
     let start = match index.checked_sub(1) {
         Some(before) => ends[before],
         None => 0,

@@ -1,7 +1,7 @@
 //! Look-ups that wait for links.
 
 use super::state::{FoundEntry, LinkId, State, SymbolState};
-use crate::error::LinkErrors;
+use crate::error::{LinkError, LinkErrors};
 use clinch_graph::index::int::usize_of;
 use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
@@ -25,6 +25,12 @@ pub enum LookUpError {
     /// What was looked for was removed in the meantime.
     #[error("symbols were removed while they were looked up: [ {} ]", .0.join(", "))]
     Removed(Vec<String>),
+}
+
+impl From<LinkError> for LookUpError {
+    fn from(error: LinkError) -> Self {
+        Self::Failed(vec![Arc::new(error.into())])
+    }
 }
 
 fn causes(causes: &[Arc<LinkErrors>]) -> String {
@@ -69,6 +75,8 @@ impl State {
             .collect();
         failed.sort_by_key(|(link, _)| *link);
         failed.dedup_by_key(|(link, _)| *link);
+        // An executor that is gone is one cause for all links.
+        failed.dedup_by(|(_, second), (_, first)| second == first);
         if !failed.is_empty() {
             let causes = failed.into_iter().map(|(_, errors)| errors);
             return Err(LookUpError::Failed(causes.collect()));
@@ -78,7 +86,7 @@ impl State {
         for wanted in &query.wanted {
             match wanted {
                 Wanted::Address(address) => addresses.push(*address),
-                Wanted::Entry(found) => match self.dylib(found.dylib).table.get(&found.name) {
+                Wanted::Entry(found) => match self.dylib(found.dylib).table.get(found.name) {
                     Some(entry) => addresses.push(Some(entry.address)),
                     None => gone.push(self.pool.display(found.name)),
                 },

@@ -4,7 +4,7 @@
 
 use crate::context::lock;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// Something to do.
@@ -13,8 +13,9 @@ pub(crate) type Task = Box<dyn FnOnce() + Send>;
 /// Tasks and who runs them.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
-    /// How many threads may work besides those that wait.
-    helpers: usize,
+    /// How many threads may work besides those that wait; found out when it matters, where the
+    /// machine is to decide.
+    helpers: OnceLock<usize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -36,13 +37,25 @@ struct State {
 }
 
 impl Queue {
-    /// A queue for so many threads, those that wait for results among them.
+    /// A queue for so many threads, those that wait for results among them; 0 for as many as the
+    /// machine offers.
     pub(crate) fn new(threads: usize) -> Self {
+        let helpers = OnceLock::new();
+        if threads > 0 {
+            let _ = helpers.set(threads - 1);
+        }
         Self {
             shared: Arc::default(),
-            helpers: threads.saturating_sub(1),
+            helpers,
             threads: Mutex::default(),
         }
+    }
+
+    fn helpers(&self) -> usize {
+        *self.helpers.get_or_init(|| {
+            let offered = std::thread::available_parallelism();
+            offered.map_or(0, |offered| offered.get() - 1)
+        })
     }
 
     /// Adds tasks.
@@ -54,7 +67,7 @@ impl Queue {
         };
         self.shared.changed.notify_all();
         // The first is for who waits.
-        if waiting > 1 && self.helpers > 0 {
+        if waiting > 1 && self.helpers() > 0 {
             self.start_helpers(waiting - 1);
         }
     }
@@ -83,7 +96,7 @@ impl Queue {
 
     /// Runs what there is to do, when nobody else does: for who does not wait.
     pub(crate) fn run_if_alone(&self) {
-        if self.helpers > 0 {
+        if self.helpers() > 0 {
             let waiting = lock(&self.shared.state).tasks.len();
             self.start_helpers(waiting);
             return;
@@ -103,7 +116,7 @@ impl Queue {
 
     fn start_helpers(&self, wanted: usize) {
         let mut threads = lock(&self.threads);
-        while threads.len() < wanted.min(self.helpers) {
+        while threads.len() < wanted.min(self.helpers()) {
             let shared = Arc::clone(&self.shared);
             let name = "clinch-session".to_owned();
             let started = std::thread::Builder::new()

@@ -1,9 +1,11 @@
 //! Running one link of a session: its graph, and what the link asks of its surroundings.
 
 use super::core::{Ask, Core};
+use super::platform;
 use super::plugin::LinkInfo;
 use super::pool::Name;
 use super::query::Addresses;
+use super::save;
 use super::state::{LinkId, Owner, SearchOrder, State, SymbolState};
 use super::stubs::{self, MadeStubs, StubSet};
 use super::unit::{Batch, Content};
@@ -13,11 +15,11 @@ use crate::error::{LinkError, LinkErrors, MemoryError};
 use crate::link::{
     External, Finished, Job, LinkContext, Linked, OnLookedUp, Resolved, Times, link,
 };
-use crate::memory::{Action, Allocation, MemoryManager};
+use crate::memory::{Action, MemoryManager};
 use crate::passes::Passes;
 use bytes::Bytes;
 use clinch_graph::index::map::Set;
-use clinch_graph::{IdSet, InputName, LinkGraph, NameId, SymbolFlags, SymbolId};
+use clinch_graph::{IdSet, InputId, InputName, LinkGraph, NameId, SymbolFlags, SymbolId};
 use clinch_link::layout::SegmentKind;
 use clinch_link::resolve;
 use clinch_link::tables::Reach;
@@ -49,21 +51,25 @@ pub(crate) fn run(core: &Arc<Core>, id: LinkId) {
 /// Reads a link's objects into one graph and resolves what they define among themselves.
 fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErrors> {
     let mut times = Times::new();
-    let (batch, objects, mut stubs, order, memory, sources, runtime) = {
+    let (batch, mut objects, mut stubs, order, memory, sources, runtime) = {
         let mut state = core.write();
         if let Some((_, errors)) = &state.link(info.link).failure {
             return Err((**errors).clone());
         }
         let units = state.link(info.link).units.clone();
-        let batch = state.take_batch(&units);
         let (mut objects, mut stubs) = (Vec::with_capacity(units.len()), Vec::new());
+        let mut of_objects = Vec::with_capacity(units.len());
         for unit in units {
             match std::mem::replace(&mut state.units[unit].content, Content::Taken) {
-                Content::Object(name, bytes) => objects.push((name, bytes)),
+                Content::Object(name, bytes) => {
+                    objects.push((name, bytes));
+                    of_objects.push(unit);
+                }
                 Content::Stubs(set) => stubs.push(set),
                 Content::Custom(_) | Content::Taken => {}
             }
         }
+        let batch = state.take_batch(&of_objects);
         let dylib = state.dylib(info.dylib);
         (
             batch,
@@ -78,20 +84,40 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
     lock(&runtime).reporter = Reporter::new(core.audience, &core.workers);
     let resolver = Arc::clone(&lock(&sources).resolver);
     let workers = &core.workers;
+    let (mut batch, mut places) = match batch {
+        Some((batch, places)) => {
+            objects.drain(..places.len());
+            (batch, places)
+        }
+        None => {
+            let objects = std::mem::take(&mut objects);
+            let batch = Batch::read(core.arch, workers, &info.dylib_name, objects)?;
+            let places = (0..batch.objects.len()).collect();
+            (batch, places)
+        }
+    };
+    if !objects.is_empty() {
+        let first = batch.objects.len();
+        batch.add(workers, objects)?;
+        places.extend(first..batch.objects.len());
+    }
+    batch.find(&core.read().pool);
+    let definitions: Vec<(Name, SymbolId)> = places
+        .iter()
+        .flat_map(|&place| batch.definitions(place))
+        .collect();
     let Batch {
         mut graph,
         names,
-        added,
-        definitions,
-    } = match batch {
-        Some(batch) => batch,
-        None => {
-            let mut batch = Batch::read(core.arch, workers, &info.dylib_name, objects)?;
-            batch.find(&core.read().pool);
-            batch
-        }
-    };
-    let inputs = added.inputs;
+        inputs,
+        objects,
+        ..
+    } = batch;
+    let mut active = IdSet::default();
+    for input in places.iter().filter_map(|&place| inputs.get(place)) {
+        active.insert(input);
+    }
+    let takes_part = |input: InputId| active.contains(input);
 
     // Which definitions are this link's; the others are copies of what is defined elsewhere.
     let (mut symbols, mut lost) = (Vec::with_capacity(definitions.len()), Vec::new());
@@ -99,7 +125,7 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         let state = core.read();
         let table = &state.dylib(info.dylib).table;
         for (name, symbol) in definitions {
-            match table.get(&name) {
+            match table.get(name) {
                 Some(entry) if entry.owner == Owner::Link(info.link) => {
                     symbols.push((name, symbol));
                 }
@@ -113,7 +139,7 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         }
     }
 
-    let chosen = resolve::choose_comdats(&graph, &names, |_| true);
+    let chosen = resolve::choose_comdats(&graph, &names, takes_part);
     // A group whose name another link defines is a copy of that one's.
     let lost_names: Set<NameId> = lost.iter().filter_map(|&symbol| names.of(symbol)).collect();
     let mut copies = IdSet::default();
@@ -124,13 +150,13 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         }
     }
     let keep = |comdat| chosen.contains(comdat) && !copies.contains(comdat);
-    add_blocks(&mut graph, workers, inputs, added.objects, |_| true, keep)?;
+    add_blocks(&mut graph, workers, inputs, objects, takes_part, keep)?;
     for symbol in lost {
         if graph.symbol_flags(symbol).is_definition() {
             graph.make_external(symbol)?;
         }
     }
-    let resolution = resolve::resolve(&mut graph, &names, |_| true)?;
+    let resolution = resolve::resolve(&mut graph, &names, takes_part)?;
     resolver.share_variables(&mut graph, &names, &resolution)?;
     let mut roots: Vec<SymbolId> = symbols.iter().map(|&(_, symbol)| symbol).collect();
     let mut made_stubs = Vec::with_capacity(stubs.len());
@@ -139,10 +165,13 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         let table = &state.dylib(info.dylib).table;
         // Those that a stronger definition replaced are not made.
         set.stubs.retain(|stub| {
-            let entry = table.get(&stub.name);
+            let entry = table.get(stub.name);
             entry.is_some_and(|entry| entry.owner == Owner::Link(info.link))
         });
         let text = |name| state.pool.text(name).to_vec();
+        if set.is_lazy() {
+            core.only_here("linking functions when they are called")?;
+        }
         let made = stubs::make(&mut graph, core.arch, set, core.reentry.words(), text)?;
         roots.extend(made.roots());
         symbols.extend(&made.symbols);
@@ -152,19 +181,23 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
 
     let mut passes = Passes::default();
     core.each_plugin(|plugin| plugin.modify_passes(info, &graph, &mut passes));
+    let unlinked = save::Unlinked::default();
+    if core.keep {
+        passes.pre_prune.push(save::keep(&unlinked));
+    }
     let context = LinkTask {
         core: Arc::clone(core),
         info: info.clone(),
         order,
         symbols,
         stubs: made_stubs,
+        unlinked,
         base: Context {
             resolver,
             runtime,
             arch: core.arch,
             execute: core.execute,
-            block: Mutex::default(),
-            outcome: Arc::default(),
+            made: Mutex::default(),
         },
     };
     let job = Job {
@@ -214,46 +247,89 @@ struct LinkTask {
     /// The definitions that the session knows.
     symbols: Vec<(Name, SymbolId)>,
     stubs: Vec<MadeStubs>,
+    /// The graph before the link, where it is kept.
+    unlinked: save::Unlinked,
     base: Context,
 }
 
+/// Where something is that is not of a link's own graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    /// In the dylib, all of which one reservation holds.
+    Own,
+    /// At an address.
+    At(u64),
+    /// Nowhere: it is a number, which no stub could stand for.
+    Value(u64),
+    /// Not yet anywhere.
+    Later,
+}
+
 impl LinkTask {
-    /// What the session says of a name: the address when there is one, and the dylib, if it is
-    /// one's.
-    fn known(&self, text: &[u8]) -> Option<(Option<u64>, Option<super::DylibId>)> {
+    /// What the session says of a name.
+    fn known(&self, text: &[u8]) -> Option<Known> {
         let state = self.core.read();
         let name = state.pool.find(text)?;
-        if let Some((_, address)) = state.dylib(self.info.dylib).made.get(&name) {
-            return Some((Some(*address), Some(self.info.dylib)));
+        if state.dylib(self.info.dylib).made.contains_key(&name) {
+            return Some(Known::Own);
         }
-        let Some(found) = state.search(&self.order, name) else {
-            let address = state.provided.get(&name)?;
-            return Some((Some(*address), None));
+        let mut found = state.search(&self.order, name);
+        // A definition that its own link asks for was discarded or made external.
+        if found.is_some_and(|found| {
+            found.name == name && found.entry.owner == Owner::Link(self.info.link)
+        }) {
+            let others = self
+                .order
+                .iter()
+                .filter(|(dylib, _)| *dylib != self.info.dylib);
+            found = state.search(&others.copied().collect::<Vec<_>>(), name);
+        }
+        let Some(found) = found else {
+            let &address = state.provided.get(&name)?;
+            return Some(Known::At(address));
         };
-        let resolved = state.state_of(&found.entry) >= SymbolState::Resolved;
-        Some((resolved.then_some(found.entry.address), Some(found.dylib)))
+        let entry = found.entry;
+        Some(match entry.owner {
+            Owner::Absolute if entry.flags.contains(SymbolFlags::CALLABLE) => {
+                Known::At(entry.address)
+            }
+            Owner::Absolute => Known::Value(entry.address),
+            _ if found.dylib == self.info.dylib => Known::Own,
+            _ if state.state_of(&entry) >= SymbolState::Resolved => Known::At(entry.address),
+            _ => Known::Later,
+        })
     }
 }
 
 impl LinkContext for LinkTask {
+    fn prepare(&self, graph: &LinkGraph, externals: &[SymbolId]) {
+        let ask = |&symbol: &SymbolId| {
+            let (name, flags) = (graph.symbol_name(symbol), graph.symbol_flags(symbol));
+            let is_weak = flags.contains(SymbolFlags::WEAKLY_REFERENCED);
+            let is_wanted = !flags.contains(SymbolFlags::TLS) && self.known(name).is_none();
+            is_wanted.then_some((name, is_weak))
+        };
+        self.base
+            .resolver
+            .prefetch(externals.iter().filter_map(ask));
+    }
+
     fn reach(&self, graph: &LinkGraph, symbol: SymbolId, window: Option<(u64, u64)>) -> Reach {
         const REACH: u64 = (1 << 31) - (1 << 16);
         if graph.symbol_flags(symbol).contains(SymbolFlags::TLS) {
             return Reach::Near;
         }
+        let is_near = |address: u64| {
+            window.is_some_and(|(start, end)| {
+                address.abs_diff(start) < REACH && address.abs_diff(end) < REACH
+            })
+        };
         match self.known(graph.symbol_name(symbol)) {
-            // One reservation holds all of a dylib.
-            Some((_, dylib)) if dylib == Some(self.info.dylib) => Reach::Near,
-            Some((Some(address), _)) => match window {
-                Some((start, end))
-                    if address.abs_diff(start) < REACH && address.abs_diff(end) < REACH =>
-                {
-                    Reach::Near
-                }
-                _ => Reach::Far,
-            },
-            Some((None, _)) => Reach::Far,
-            None => self.base.reach(graph, symbol, window),
+            Some(Known::Own) => Reach::Near,
+            Some(Known::At(address) | Known::Value(address)) if is_near(address) => Reach::Near,
+            Some(Known::Value(_)) => Reach::FarValue,
+            Some(Known::At(_) | Known::Later) => Reach::Far,
+            None => self.base.resolver.reach(graph, symbol, window),
         }
     }
 
@@ -286,11 +362,15 @@ impl LinkContext for LinkTask {
             }
             address
         };
-        let symbols: Vec<(Name, u64)> = self
-            .symbols
-            .iter()
-            .map(|&(name, symbol)| (name, address(symbol)))
-            .collect();
+        let (mut symbols, mut gone) = (Vec::with_capacity(self.symbols.len()), Vec::new());
+        for &(name, symbol) in &self.symbols {
+            let prevailing = resolution.prevailing(symbol);
+            if graph.symbol_flags(prevailing).is_definition() {
+                symbols.push((name, address(symbol)));
+            } else {
+                gone.push(name);
+            }
+        }
         let mut made = Vec::new();
         for text in MADE {
             let symbol = names
@@ -314,7 +394,8 @@ impl LinkContext for LinkTask {
             let core = &self.core;
             stubs.place(&core.trampolines, core.arch, self.info.link, address);
         }
-        self.core.resolved(self.info.link, &symbols, &made, &words);
+        self.core
+            .resolved(self.info.link, &symbols, &made, &words, &gone);
     }
 
     fn look_up(&self, externals: Vec<External>, then: OnLookedUp) {
@@ -329,6 +410,7 @@ impl LinkContext for LinkTask {
             })
             .collect();
         let resolver = Arc::clone(&self.base.resolver);
+        let asking = Arc::clone(&self.core);
         let made: Vec<Option<u64>> = {
             let state = self.core.read();
             let made = &state.dylib(self.info.dylib).made;
@@ -371,15 +453,26 @@ impl LinkContext for LinkTask {
                 let answers = answers.map(|(address, external)| match address {
                     Some(address) => Ok(Some(address)),
                     None => match found.next() {
-                        Some(Ok(None)) | None => Ok(others(external)),
+                        Some(Ok(None)) | None => match others(external) {
+                            None if platform::is_symbol(&external.name) => {
+                                let here = asking.only_here("asking the session from linked code");
+                                here.map(|()| None)
+                            }
+                            found => Ok(found),
+                        },
                         Some(found) => found,
                     },
                 });
                 then(answers.collect());
             }
-            // The link failed with the one that it depends on, which has told why.
+            // The link failed with the one that it depends on, which has told why; or nobody can be
+            // asked any more.
             Err(error) => {
+                let gone = asking.failure();
                 let answer = externals.iter().map(|external| {
+                    if let Some(error) = &gone {
+                        return Err(error.clone());
+                    }
                     Err(LinkError::Dependence {
                         name: String::from_utf8_lossy(&external.name).into_owned(),
                         why: error.to_string(),
@@ -397,24 +490,27 @@ impl LinkContext for LinkTask {
         );
     }
 
-    fn actions(&self, linked: &Linked<'_>) -> Result<Vec<Action>, LinkErrors> {
-        self.base.actions(linked)
+    fn actions(
+        &self,
+        linked: &Linked<'_>,
+        read: &mut dyn FnMut(u64, &mut [u8]),
+    ) -> Result<Vec<Action>, LinkErrors> {
+        self.base.actions(linked, read)
     }
 
-    fn notify_finalized(&self, finished: Finished) {
+    fn notify_finalized(&self, mut finished: Finished) {
         let link = self.info.link;
-        {
-            let mut runtime = lock(&self.base.runtime);
-            runtime.allocations.push(finished.allocation.clone());
-            let segments = finished.layout.segments.iter();
-            let code = segments.filter(|(_, segment)| segment.kind == SegmentKind::Code);
-            runtime.code.extend(code.map(|(base, _)| *base));
-        }
+        let segments = finished.layout.segments.iter();
+        let code = segments.filter(|(_, segment)| segment.kind == SegmentKind::Code);
+        let code = code.map(|(base, _)| *base);
+        self.base.finalized(finished.allocation.clone(), code);
         let failure = {
             let mut state = self.core.write();
             let keep = self.core.keep;
             let state = state.link_mut(link);
+            state.times = std::mem::take(&mut finished.times.steps);
             state.finished = keep.then(|| Arc::new(finished));
+            state.unlinked = lock(&self.unlinked).take().map(Arc::new);
             state.failure.is_some() || state.is_removed
         };
         if failure {
@@ -446,15 +542,15 @@ impl LinkContext for LinkTask {
 
 /// Gives back what a link brought to memory, last things first; answers what the system says.
 pub(crate) fn give_back(runtime: &Mutex<Runtime>, memory: &dyn MemoryManager) -> Vec<MemoryError> {
-    let mut runtime = lock(runtime);
-    runtime.registrations.clear();
-    runtime.frames.clear();
-    runtime.blocks.clear();
-    runtime.initializers.clear();
-    runtime.finalizers.clear();
-    let allocations = std::mem::take(&mut runtime.allocations);
+    let allocations = {
+        let mut runtime = lock(runtime);
+        runtime.initializers.clear();
+        runtime.finalizers.clear();
+        std::mem::take(&mut runtime.allocations)
+    };
     allocations
         .into_iter()
+        .rev()
         .filter_map(|allocation| memory.deallocate(allocation).err())
         .collect()
 }
@@ -465,15 +561,9 @@ pub(crate) fn give_code_back(
     memory: &dyn MemoryManager,
 ) -> Vec<MemoryError> {
     let mut runtime = lock(runtime);
-    runtime.registrations.clear();
-    runtime.frames.clear();
     let code = std::mem::take(&mut runtime.code);
-    let mut taken = Allocation::default();
-    for allocation in &mut runtime.allocations {
-        let is_code = |(start, _): &mut (u64, u64)| code.contains(start);
-        taken
-            .ranges
-            .extend(allocation.ranges.extract_if(.., is_code));
-    }
-    memory.deallocate(taken).err().into_iter().collect()
+    let allocations = runtime.allocations.iter_mut();
+    allocations
+        .filter_map(|allocation| memory.withdraw(allocation, &code).err())
+        .collect()
 }

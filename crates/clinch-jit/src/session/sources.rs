@@ -2,10 +2,9 @@
 //! become units when one of their symbols is wanted; shared libraries and the process; and what
 //! callers add.
 
-use crate::archives::Archives;
-use crate::closure::Member;
-use crate::dylib::Search;
+use crate::archives::{Archives, Member};
 use crate::error::LinkError;
+use crate::linker_defined;
 use crate::resolver::Resolver;
 use bytes::Bytes;
 use clinch_graph::InputName;
@@ -20,6 +19,23 @@ pub trait Generator: Send {
     /// # Errors
     /// Makes the look-up fail.
     fn generate(&mut self, names: &[&[u8]]) -> Result<Vec<(InputName, Bytes)>, LinkError>;
+}
+
+/// A member of a dylib's archives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MemberKey {
+    is_fallback: bool,
+    /// Its archive and its place in it.
+    order: (usize, u64),
+}
+
+/// What sources define.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Members of archives, then what generators made.
+    pub(crate) objects: Vec<(InputName, Bytes)>,
+    /// The members, which are the first objects.
+    pub(crate) members: Vec<MemberKey>,
 }
 
 /// The sources of a dylib.
@@ -67,38 +83,81 @@ impl Sources {
         self.archives.take_all()
     }
 
+    /// Lets members be found again: what they were linked with failed.
+    pub(crate) fn give_back(&mut self, members: Vec<MemberKey>) {
+        for MemberKey { is_fallback, order } in members {
+            let archives = if is_fallback {
+                &mut self.fallback
+            } else {
+                &mut self.archives
+            };
+            archives.give_back(order);
+        }
+    }
+
     /// Objects that define some of the names (with whether each is a thread-local variable's), in
     /// the order of archives and in them, whoever asked first.
-    pub(crate) fn objects(
-        &mut self,
-        names: &[(Vec<u8>, bool)],
-    ) -> Result<Vec<(InputName, Bytes)>, LinkError> {
-        let resolver = Arc::clone(&self.resolver);
-        let mut search = Search {
-            arch: self.arch,
-            archives: &mut self.archives,
-            fallback: &mut self.fallback,
-            resolver: &resolver,
-            wide: resolver.fallback,
-        };
-        let (mut members, mut rest): (Vec<Member>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+    pub(crate) fn objects(&mut self, names: &[(Vec<u8>, bool)]) -> Result<Found, LinkError> {
+        let (mut members, mut rest): (Vec<(bool, Member)>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+        self.prefetch(names)?;
         for (name, is_tls) in names {
-            match search.member(name, *is_tls)? {
+            match self.member(name, *is_tls)? {
                 Some(member) => members.push(member),
                 None => rest.push(name),
             }
         }
-        self.archives.settle(true);
-        self.fallback.settle(true);
-        members.sort_by_key(|member| member.order);
-        let members = members
-            .into_iter()
-            .map(|member| (member.name, member.bytes));
-        let mut objects: Vec<(InputName, Bytes)> = members.collect();
-        for generator in &mut self.generators {
-            objects.extend(generator.generate(&rest)?);
+        members.sort_by_key(|(is_fallback, member)| (*is_fallback, member.order));
+        let mut found = Found::default();
+        for (is_fallback, Member { order, name, bytes }) in members {
+            found.objects.push((name, bytes));
+            found.members.push(MemberKey { is_fallback, order });
         }
-        Ok(objects)
+        for generator in &mut self.generators {
+            found.objects.extend(generator.generate(&rest)?);
+        }
+        Ok(found)
+    }
+
+    /// Asks for the names that no archive has at once, where asking takes time.
+    fn prefetch(&mut self, names: &[(Vec<u8>, bool)]) -> Result<(), LinkError> {
+        let resolver = Arc::clone(&self.resolver);
+        if resolver.at.other().is_none() {
+            return Ok(());
+        }
+        let mut outside: Vec<(&[u8], bool)> = Vec::new();
+        for (name, _) in names.iter().filter(|(_, is_tls)| !is_tls) {
+            if !linker_defined::is_linker_defined(name)
+                && self.archives.position_of(self.arch, name)?.is_none()
+            {
+                outside.push((name, false));
+            }
+        }
+        resolver.prefetch(outside.into_iter());
+        Ok(())
+    }
+
+    /// The archive member to link for a name that no object defines.
+    fn member(&mut self, name: &[u8], is_tls: bool) -> Result<Option<(bool, Member)>, LinkError> {
+        let resolver = &self.resolver;
+        if let Some(position) = self.archives.position_of(self.arch, name)? {
+            if resolver.knows_before(name, position, is_tls) {
+                return Ok(None);
+            }
+            let taken = self.archives.take(name)?;
+            return Ok(taken.map(|member| (false, member)));
+        }
+        if !resolver.fallback
+            || is_tls
+            || linker_defined::is_linker_defined(name)
+            || resolver.knows_before(name, usize::MAX, is_tls)
+            || resolver.shared(name, false).is_some()
+        {
+            return Ok(None);
+        }
+        match self.fallback.position_of(self.arch, name)? {
+            Some(_) => Ok(self.fallback.take(name)?.map(|member| (true, member))),
+            None => Ok(None),
+        }
     }
 }
 

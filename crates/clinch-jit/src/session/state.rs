@@ -6,6 +6,7 @@ use super::plugin::LinkInfo;
 use super::pool::{Name, NamePool};
 use super::query::Query;
 use super::sources::Sources;
+use super::table::SymbolTable;
 use super::unit::{Batch, Content, Unit, UnitState};
 use super::wait::WaitGraph;
 use crate::context::Runtime;
@@ -14,9 +15,10 @@ use crate::link::Finished;
 use crate::memory::MemoryManager;
 use clinch_graph::index::int::{u32_of, usize_of};
 use clinch_graph::index::map::{Map, Set};
-use clinch_graph::{Scope, SymbolFlags};
+use clinch_graph::{LinkGraph, Scope, SymbolFlags};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A dylib of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -97,7 +99,7 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct DylibState {
     pub(crate) name: String,
-    pub(crate) table: Map<Name, Entry>,
+    pub(crate) table: SymbolTable,
     pub(crate) order: SearchOrder,
     /// Archives, libraries and the process.
     pub(crate) sources: Arc<Mutex<Sources>>,
@@ -149,10 +151,14 @@ pub(crate) struct LinkState {
     pub(crate) queries: Vec<usize>,
     pub(crate) runtime: Arc<Mutex<Runtime>>,
     pub(crate) finished: Option<Arc<Finished>>,
+    /// The graph as the link began with it, where graphs are kept.
+    pub(crate) unlinked: Option<Arc<LinkGraph>>,
     /// Why it failed: the link that was wrong, and its errors.
     pub(crate) failure: Option<(LinkId, Arc<LinkErrors>)>,
     /// Its resources were removed while it ran.
     pub(crate) is_removed: bool,
+    /// How long its steps took.
+    pub(crate) times: Vec<(&'static str, Duration)>,
 }
 
 /// Everything.
@@ -240,8 +246,10 @@ impl State {
             queries: Vec::new(),
             runtime: Arc::default(),
             finished: None,
+            unlinked: None,
             failure: None,
             is_removed: false,
+            times: Vec::new(),
         });
         self.waits.add(usize_of(id.0));
         self.tracker_mut(tracker).links.push(id);
@@ -251,7 +259,7 @@ impl State {
     /// The first symbol of a name in a search order, behind all aliases.
     pub(crate) fn search(&self, order: &[(DylibId, Match)], name: Name) -> Option<FoundEntry> {
         order.iter().find_map(|&(dylib, to)| {
-            let entry = self.dylib(dylib).table.get(&name)?;
+            let entry = self.dylib(dylib).table.get(name)?;
             entry
                 .is_visible(to)
                 .then(|| self.follow(dylib, name, *entry))?
@@ -263,7 +271,7 @@ impl State {
         let mut found = FoundEntry { dylib, name, entry };
         // Definitions of aliases refuse circles, so this ends.
         while let Owner::Alias(dylib, name) = found.entry.owner {
-            let entry = *self.dylib(dylib).table.get(&name)?;
+            let entry = *self.dylib(dylib).table.get(name)?;
             found = FoundEntry { dylib, name, entry };
         }
         Some(found)
@@ -285,33 +293,40 @@ impl State {
         let table = &mut self.dylibs[usize_of(dylib.0)].table;
         for define in &names {
             if table
-                .get(&define.name)
+                .get(define.name)
                 .is_some_and(|entry| entry.owner == Owner::Unit(unit))
             {
-                table.remove(&define.name);
+                table.remove(define.name);
             }
         }
         self.forget_unit(unit);
     }
 
-    /// The objects of a link as they were read, when it has all that were read together, and no
-    /// others. What else was read with one of them is read again when it is linked.
-    pub(crate) fn take_batch(&mut self, units: &[usize]) -> Option<Batch> {
+    /// Objects that were read together, when the first of a link's units are most of them; with
+    /// the places among them of these units. The other units are read again, whoever links them.
+    /// (Only the first ones: the order of a graph's inputs must not depend on what was kept.)
+    pub(crate) fn take_batch(&mut self, units: &[usize]) -> Option<(Batch, Vec<usize>)> {
         let batches = units.iter().map(|&unit| self.units[unit].batch.take());
-        let mut batches: Vec<Option<usize>> = batches.collect();
-        batches.sort_unstable();
-        let n_objects = batches.len();
-        batches.dedup();
+        let batches: Vec<Option<(usize, usize)>> = batches.collect();
+        let (first, _) = (*batches.first()?)?;
+        let is_first = |batch: &&Option<(usize, usize)>| batch.is_some_and(|(of, _)| of == first);
+        let places = batches.iter().take_while(is_first);
+        let places: Vec<usize> = places.flatten().map(|&(_, place)| place).collect();
+        let rest = &batches[places.len()..];
         let mut taken = None;
-        for &batch in batches.iter().flatten() {
-            taken = self.batches[batch].take();
+        for (batch, _) in rest.iter().flatten() {
+            self.batches[*batch] = None;
         }
-        taken.filter(|batch| batches.len() == 1 && batch.added.objects.len() == n_objects)
+        if !rest.iter().any(|batch| is_first(&batch)) {
+            taken = self.batches[first].take();
+        }
+        let batch = taken.filter(|batch| places.len() * 2 >= batch.objects.len())?;
+        Some((batch, places))
     }
 
     /// Keeps nothing of a unit but its number.
     pub(crate) fn forget_unit(&mut self, unit: usize) {
-        if let Some(batch) = self.units[unit].batch {
+        if let Some((batch, _)) = self.units[unit].batch {
             self.batches[batch] = None;
         }
         let unit = &mut self.units[unit];
@@ -320,5 +335,6 @@ impl State {
         unit.label = String::new();
         unit.defines = Vec::new();
         unit.refers = Vec::new();
+        unit.values = Vec::new();
     }
 }

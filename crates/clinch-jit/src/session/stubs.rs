@@ -10,8 +10,6 @@ use super::pool::Name;
 use super::state::{DylibId, LinkId, Match, SymbolState};
 use crate::context::lock;
 use crate::error::LinkError;
-use crate::runtime::exit::ProgramArguments;
-use crate::runtime::init::{self, Arguments};
 use crate::runtime::reenter::{self, Resolve};
 use clinch_graph::index::map::Map;
 use clinch_graph::{
@@ -26,6 +24,14 @@ use std::sync::{Arc, Mutex, Weak};
 #[derive(Clone, Debug)]
 pub(crate) struct StubSet {
     pub(crate) stubs: Vec<Stub>,
+}
+
+impl StubSet {
+    /// Whether functions are to be linked when they are called.
+    pub(crate) fn is_lazy(&self) -> bool {
+        let mut stubs = self.stubs.iter();
+        stubs.any(|stub| matches!(stub.leads, Leads::Lazily(..)))
+    }
 }
 
 /// A stub.
@@ -242,6 +248,8 @@ impl Resolve for LazyLinker {
         let name = core.read().pool.display(waiting.name);
         match link(&core, waiting, &name) {
             Ok(function) => {
+                let dylib = core.read().owner_of_bodies(waiting.dylib);
+                core.each_plugin(|plugin| plugin.notify_called(&dylib, &name));
                 // SAFETY: the word of a stub that the session made, in memory that lives as long
                 // as the stub, which is being called.
                 unsafe { reenter::lead(waiting.word, waiting.trampoline, function) }
@@ -258,11 +266,9 @@ fn link(core: &Arc<Core>, waiting: Waiting, name: &str) -> Result<u64, String> {
         .look_up_some(&order, &[(name, false)], SymbolState::Ready)
         .map_err(|error| error.to_string())?;
     let initializers = core.take_initializers(waiting.dylib);
-    let arguments = core.arguments.get();
-    let arguments = arguments.map_or_else(Arguments::none, ProgramArguments::arguments);
     // SAFETY: a function of the code is being called, so its initializers may run; the arrays are
     // in finalized memory.
-    unsafe { init::run(&initializers, arguments) };
+    unsafe { core.perform(initializers) }.map_err(|error| error.to_string())?;
     found
         .first()
         .copied()

@@ -1,9 +1,9 @@
 //! Resource trackers: what was added together and goes together.
 
 use super::core::Core;
+use super::run;
 use super::state::{DylibId, LinkId, Owner, State, SymbolState, TrackerId};
 use super::unit::{Content, Define, Interface, MaterializationUnit, UnitState};
-use super::{open, run};
 use crate::context::Runtime;
 use crate::error::{LinkError, LinkErrors};
 use crate::memory::MemoryManager;
@@ -36,7 +36,9 @@ impl Tracker {
     /// Objects that cannot be read, second strong definitions, a tracker that was removed.
     pub fn add_objects(&self, objects: Vec<(InputName, Bytes)>) -> Result<(), LinkErrors> {
         let dylib = self.dylib()?;
-        self.core.add_objects(dylib, self.id, objects).map(drop)
+        self.core
+            .add_objects(dylib, self.id, objects, None)
+            .map(drop)
     }
 
     /// Adds what makes definitions on demand.
@@ -54,11 +56,14 @@ impl Tracker {
         };
         let interface = Interface {
             defines: symbols.into_iter().map(define).collect(),
-            refers: Vec::new(),
+            ..Interface::default()
         };
         let content = Content::Custom(Mutex::new(unit));
-        state.add_unit(dylib, self.id, content, interface)?;
-        Ok(())
+        let added = state.add_unit(dylib, self.id, content, interface);
+        added.map(drop).map_err(|clashes| {
+            let errors = clashes.iter().map(|clash| state.defined(dylib, clash));
+            LinkErrors(errors.collect())
+        })
     }
 
     fn dylib(&self) -> Result<DylibId, LinkError> {
@@ -104,7 +109,8 @@ impl Tracker {
         }
         for runtime in detached.runtimes.iter().rev() {
             // SAFETY: the caller's promise.
-            unsafe { open::finish(runtime) };
+            let finalized = unsafe { self.core.finalize(std::slice::from_ref(runtime)) };
+            errors.extend(finalized.err());
             let refused = run::give_back(runtime, &*detached.memory);
             errors.extend(refused.into_iter().map(LinkError::from));
         }
@@ -201,6 +207,7 @@ impl State {
             let link = self.link_mut(id);
             link.is_removed = true;
             link.finished = None;
+            link.unlinked = None;
             links.push(id);
             if link.state < SymbolState::Ready {
                 running.push(id);
@@ -216,14 +223,14 @@ impl State {
         for name in names {
             let goes = dylib
                 .table
-                .get(&name)
+                .get(name)
                 .is_some_and(|entry| match entry.owner {
                     Owner::Link(link) => is_removed(link),
                     Owner::Absolute | Owner::Alias(..) => true,
                     Owner::Unit(_) => false,
                 });
             if goes {
-                dylib.table.remove(&name);
+                dylib.table.remove(name);
             }
         }
         dylib.made.retain(|_, (link, _)| !is_removed(*link));

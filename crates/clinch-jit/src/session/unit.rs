@@ -3,16 +3,20 @@
 
 use super::pool::{Name, NamePool};
 use super::responsibility::Responsibility;
+use super::sources::MemberKey;
 use super::state::{DylibId, LinkId, TrackerId};
 use super::stubs::StubSet;
 use crate::context::lock;
 use bytes::Bytes;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    InputId, InputName, LinkGraph, Names, Selection, SymbolFlags, SymbolId, Workers,
+    Addressable, Column, IdRange, InputId, InputName, LinkGraph, NameId, Names, Selection,
+    SymbolFlags, SymbolId, Workers,
 };
+use clinch_link::place::Place;
+use clinch_link::resolve;
 use clinch_object::error::InputError;
-use clinch_object::{AddedObjects, ReadOptions, add_objects};
+use clinch_object::{AddedObject, ReadOptions, add_objects};
 use clinch_target::Arch;
 use std::sync::Mutex;
 
@@ -42,11 +46,14 @@ pub(crate) struct Unit {
     pub(crate) content: Content,
     pub(crate) defines: Vec<Define>,
     pub(crate) refers: Vec<Refer>,
+    pub(crate) values: Vec<(Name, u64)>,
     pub(crate) state: UnitState,
     /// Its symbols were promised before there was an object.
     pub(crate) is_promise: bool,
-    /// The objects that it was read with.
-    pub(crate) batch: Option<usize>,
+    /// The member of the dylib's archives that it is.
+    pub(crate) member: Option<MemberKey>,
+    /// The objects that it was read with, and its place among them.
+    pub(crate) batch: Option<(usize, usize)>,
 }
 
 /// What is in a unit.
@@ -100,17 +107,22 @@ pub(crate) struct Refer {
 pub(crate) struct Interface {
     pub(crate) defines: Vec<Define>,
     pub(crate) refers: Vec<Refer>,
+    /// The values of absolute symbols, which another unit may define alike.
+    pub(crate) values: Vec<(Name, u64)>,
 }
 
 /// Objects that were read together: their symbols are in one graph, which becomes that of the link
-/// when it takes them all, as it mostly does.
+/// when it takes most of them.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) graph: LinkGraph,
     pub(crate) names: Names,
-    pub(crate) added: AddedObjects,
-    /// The definitions with their names in the session, while the graph's symbols are as read.
-    pub(crate) definitions: Vec<(Name, SymbolId)>,
+    pub(crate) inputs: IdRange<InputId>,
+    pub(crate) objects: Vec<AddedObject>,
+    /// How many objects the session knows the names of.
+    pub(crate) n_interned: usize,
+    /// The session's names of the graph's.
+    known: Column<NameId, Option<Name>>,
 }
 
 impl Batch {
@@ -124,66 +136,129 @@ impl Batch {
         name: &str,
         objects: Vec<(InputName, Bytes)>,
     ) -> Result<Self, Vec<InputError>> {
-        let mut graph = LinkGraph::new(name, &arch.graph);
-        let options = ReadOptions { metadata: false };
-        let mut names = Names::new();
-        let added = add_objects(&mut graph, &mut names, workers, objects, options)?;
-        Ok(Self {
+        let graph = LinkGraph::new(name, &arch.graph);
+        let first = graph.n_inputs();
+        let mut batch = Self {
             graph,
-            names,
-            added,
-            definitions: Vec::new(),
+            names: Names::new(),
+            inputs: IdRange::new(first, first),
+            objects: Vec::new(),
+            n_interned: 0,
+            known: Column::new(),
+        };
+        batch.add(workers, objects)?;
+        Ok(batch)
+    }
+
+    /// Reads the symbols of further objects.
+    ///
+    /// # Errors
+    /// As [`Batch::read`]; the batch is then of no use.
+    pub(crate) fn add(
+        &mut self,
+        workers: &Workers,
+        objects: Vec<(InputName, Bytes)>,
+    ) -> Result<(), Vec<InputError>> {
+        let options = ReadOptions { metadata: false };
+        let (graph, names) = (&mut self.graph, &mut self.names);
+        let added = add_objects(graph, names, workers, objects, options)?;
+        self.inputs = IdRange::new(self.inputs.start(), added.inputs.end());
+        self.objects.extend(added.objects);
+        self.known.grow(self.names.bound(), None);
+        Ok(())
+    }
+
+    /// The interfaces of the objects that were added last, in the order given.
+    pub(crate) fn intern(&mut self, pool: &mut NamePool) -> Vec<Interface> {
+        let first = std::mem::replace(&mut self.n_interned, self.objects.len());
+        if first == 0 {
+            pool.reserve(self.names.len());
+        }
+        (first..self.objects.len())
+            .map(|index| self.interface(index, pool))
+            .collect()
+    }
+
+    /// Finds the names of the objects that were added last, which were interned before.
+    pub(crate) fn find(&mut self, pool: &NamePool) {
+        if std::mem::replace(&mut self.n_interned, self.objects.len()) == self.objects.len() {
+            return;
+        }
+        for id in self.names.ids() {
+            let known = &mut self.known[id];
+            *known = known.or_else(|| pool.find(self.names.name(&self.graph, id)));
+        }
+    }
+
+    /// What the object of a number defines, while the graph's symbols are as read.
+    pub(crate) fn definitions(&self, index: usize) -> impl Iterator<Item = (Name, SymbolId)> + '_ {
+        self.symbols(index).iter().filter_map(|symbol| {
+            let is_definition = self.graph.symbol_flags(symbol).is_definition();
+            let name = self.names.of(symbol).filter(|_| is_definition)?;
+            Some((self.known[name]?, symbol))
         })
     }
 
-    /// The objects' interfaces, in the order given.
-    pub(crate) fn intern(&mut self, pool: &mut NamePool) -> Vec<Interface> {
-        let inputs: Vec<InputId> = self.added.inputs.iter().collect();
-        let mut interfaces = Vec::with_capacity(inputs.len());
-        for (index, input) in inputs.into_iter().enumerate() {
-            let interface = self.interface(index, input, pool);
-            interfaces.push(interface);
-        }
-        interfaces
+    /// Where the object of a number defines a name, for messages.
+    pub(crate) fn place(&self, index: usize, name: Name) -> Option<Place> {
+        let (_, symbol) = self.definitions(index).find(|(known, _)| *known == name)?;
+        let input = self.graph.input(self.inputs.get(index)?);
+        let object = &self.objects.get(index)?.object;
+        let Some((section, offset)) = self.graph.pending_place(symbol) else {
+            return Some(resolve::definition_place(&self.graph, symbol));
+        };
+        let section = object.section_name(input.bytes(), section);
+        Some(Place {
+            input: input.name.to_string(),
+            section: String::from_utf8_lossy(section).into_owned(),
+            offset,
+            function: None,
+        })
     }
 
-    /// Notes the definitions, by names that were interned before.
-    pub(crate) fn find(&mut self, pool: &NamePool) {
-        for id in self.added.inputs.iter() {
-            for symbol in self.graph.input(id).symbols().iter() {
-                let flags = self.graph.symbol_flags(symbol);
-                if flags.is_global() && flags.is_definition() {
-                    let name = pool.find(self.graph.symbol_name_in(id, symbol));
-                    self.definitions.extend(name.map(|name| (name, symbol)));
-                }
-            }
-        }
+    fn symbols(&self, index: usize) -> IdRange<SymbolId> {
+        let input = self.inputs.get(index);
+        input.map_or(IdRange::empty(), |input| self.graph.input(input).symbols())
     }
 
-    fn interface(&mut self, index: usize, id: InputId, pool: &mut NamePool) -> Interface {
-        let graph = &self.graph;
-        let input = graph.input(id);
+    fn name(&mut self, symbol: SymbolId, pool: &mut NamePool) -> Option<Name> {
+        let id = self.names.of(symbol)?;
+        if let Some(name) = self.known[id] {
+            return Some(name);
+        }
+        let name = pool.intern(self.names.name(&self.graph, id));
+        self.known[id] = Some(name);
+        Some(name)
+    }
+
+    fn interface(&mut self, index: usize, pool: &mut NamePool) -> Interface {
         let mut signatures: Map<usize, Name> = Map::default();
-        for (place, comdat) in input.comdats().iter().enumerate() {
-            let comdat = graph.comdat(comdat);
-            if comdat.selection != Selection::All {
-                let name = graph.symbol_name_in(id, comdat.signature);
-                signatures.insert(place, pool.intern(name));
+        let input = self.inputs.get(index);
+        let comdats = input.map_or(IdRange::empty(), |input| self.graph.input(input).comdats());
+        for (place, comdat) in comdats.iter().enumerate() {
+            let comdat = self.graph.comdat(comdat);
+            let (selection, signature) = (comdat.selection, comdat.signature);
+            if selection != Selection::All {
+                let name = self.name(signature, pool);
+                // Names of local signatures are no symbols'.
+                let name = name.unwrap_or_else(|| pool.intern(self.graph.symbol_name(signature)));
+                signatures.insert(place, name);
             }
         }
         let mut interface = Interface::default();
-        let sections = self.added.objects.get(index).map(|object| &object.sections);
-        for symbol in input.symbols().iter() {
-            let flags = graph.symbol_flags(symbol);
-            if !flags.is_global() {
+        for symbol in self.symbols(index).iter() {
+            let flags = self.graph.symbol_flags(symbol);
+            let Some(name) = self.name(symbol, pool) else {
                 continue;
-            }
-            let name = pool.intern(graph.symbol_name_in(id, symbol));
+            };
             if flags.is_definition() {
+                let sections = &self.objects[index].sections;
                 let group = (!signatures.is_empty())
-                    .then(|| sections?.group_of(graph.pending_section(symbol)?))
+                    .then(|| sections.group_of(self.graph.pending_place(symbol)?.0))
                     .flatten();
-                self.definitions.push((name, symbol));
+                if let Addressable::Absolute(value) = self.graph.addressable(symbol) {
+                    interface.values.push((name, value));
+                }
                 interface.defines.push(Define {
                     name,
                     flags,

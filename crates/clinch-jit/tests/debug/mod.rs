@@ -1,8 +1,7 @@
 //! What a debugger sees of code that comes and goes. The program that it looks at is this one,
 //! started for the one test.
 
-use crate::support::{self, Folder, have};
-use clinch_jit::DylibOptions;
+use crate::support::{self, DylibOptions, Folder, have};
 use clinch_jit::debug::Audience;
 use std::env;
 use std::hint::black_box;

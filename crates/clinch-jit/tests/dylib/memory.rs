@@ -123,22 +123,17 @@ fn five_hundred_links_make_few_mappings() {
 fn a_long_chain_needs_little_stack() {
     const LENGTH: usize = 20_000;
     let chain = || {
-        let options = clinch_jit::DylibOptions {
-            link_all: false,
-            ..Default::default()
-        };
-        let mut linked = support::dylib_with(options);
+        let mut linked = support::dylib();
         for n in 0..LENGTH {
             linked.add(
                 &format!("{n}.o"),
                 object(n, (n + 1 < LENGTH).then_some(n + 1)).into(),
             );
         }
-        let passes = clinch_jit::passes::Passes::default();
-        if let Err(errors) = linked.dylib.link(&["f0"], passes) {
-            panic!("{errors}");
-        }
-        support::int(linked.call("f0"))
+        linked.add_objects();
+        let first = linked.dylib.look_up("f0");
+        let first = first.unwrap_or_else(|error| panic!("{error}"));
+        support::int(support::call(first))
     };
     let thread = std::thread::Builder::new()
         .stack_size(256 << 10)

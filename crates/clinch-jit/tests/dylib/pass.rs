@@ -48,7 +48,7 @@ const LOCAL: &str = "
 ";
 
 fn link(linked: &mut InProcessDylib, passes: Passes) -> Result<(), LinkErrors> {
-    linked.dylib.link(&[], passes)
+    linked.link_with(&[], passes)
 }
 
 fn assembled(source: &str) -> Option<InProcessDylib> {
@@ -206,23 +206,32 @@ fn before_pruning_a_symbol_can_be_kept() {
     }
 }
 
-/// A function is made external and so comes from somewhere else.
+/// A function is made external, and so must come from somewhere else.
 #[test]
 fn before_pruning_a_symbol_can_be_made_external() {
+    let Some(mut linked) = assembled(&LOCAL.replace("helper", "getpid")) else {
+        return;
+    };
+    let external = |name: &'static str| {
+        let mut passes = Passes::default();
+        passes.pre_prune.push(graph_pass(move |graph| {
+            let symbol = symbol(graph, name);
+            graph
+                .make_external(symbol)
+                .map_err(|error| error.to_string())
+        }));
+        passes
+    };
+    link(&mut linked, external("getpid")).unwrap_or_else(|errors| panic!("{errors}"));
+    let found = clinch_jit::process::find(b"getpid").expect("the process has it");
+    assert_eq!(word_at(linked.address("p")), found.address);
+    assert_eq!(linked.find("getpid"), None);
+
     let Some(mut linked) = assembled(LOCAL) else {
         return;
     };
-    let other = support::call as fn(u64) -> i64 as usize as u64;
-    linked.dylib.define("helper", other);
-    let mut passes = Passes::default();
-    passes.pre_prune.push(graph_pass(|graph| {
-        let helper = symbol(graph, "helper");
-        graph
-            .make_external(helper)
-            .map_err(|error| error.to_string())
-    }));
-    link(&mut linked, passes).unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(word_at(linked.address("p")), other);
+    let errors = link(&mut linked, external("helper")).expect_err("it is nowhere else");
+    assert_eq!(errors.to_string(), "undefined symbol: helper");
 }
 
 fn word_at(address: u64) -> u64 {
@@ -403,7 +412,7 @@ fn an_error_ends_the_link() {
         assert_eq!(errors, format!("pass pass {list}: no"));
         let window = linked.memory.window(false).expect("it is in this process");
         assert!(is_without_access(window));
-        assert_eq!(linked.dylib.address("f"), None);
+        assert_eq!(linked.find("f"), None);
     }
 }
 

@@ -127,7 +127,7 @@ fn every_form_of_archive() {
             panic!("{name}: {errors}");
         }
         assert_eq!(int(linked.call("user")), 5, "{name}");
-        assert_eq!(linked.dylib.address("x"), None, "{name}");
+        assert_eq!(linked.find("x"), None, "{name}");
     }
 }
 
@@ -246,22 +246,21 @@ fn files_by_name() {
     };
     for name in ["files", "script", ":libfiles.a"] {
         let mut linked = support::dylib();
-        search
-            .add_file(&mut linked.dylib, &user)
-            .unwrap_or_else(|error| panic!("{error}"));
-        search
-            .add_library(&mut linked.dylib, name)
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let user = search.open_file(&user);
+        let library = search.open_library(name);
+        for opened in [user, library] {
+            let opened = opened.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let added = linked.dylib.add_inputs(opened);
+            added.unwrap_or_else(|errors| panic!("{name}: {errors}"));
+        }
         assert_eq!(int(linked.linked().call("user")), 6, "{name}");
     }
-    let mut linked = support::dylib();
-    let error =
-        |result: Result<(), clinch_jit::LinkError>| result.expect_err("it fails").to_string();
-    assert_eq!(
-        error(search.add_library(&mut linked.dylib, "none")),
-        "-lnone: library not found"
-    );
-    let loops = error(search.add_library(&mut linked.dylib, "loop"));
+    let error = |name| {
+        let opened = search.open_library(name);
+        opened.expect_err("it fails").to_string()
+    };
+    assert_eq!(error("none"), "-lnone: library not found");
+    let loops = error("loop");
     assert!(
         loops.ends_with("libloop.so: linker scripts name one another"),
         "{loops}"

@@ -92,35 +92,6 @@ fn exceptions_pass_between_links() {
     assert_eq!(int(linked.call("catcher")), 41);
 }
 
-/// As with libraries that are opened one after the other: a link uses its own definition, and
-/// who asks by name gets the first.
-#[test]
-fn of_two_definitions_the_first_is_found_by_name() {
-    if !have(&["cc"]) {
-        return;
-    }
-    let folder = Folder::new();
-    let mut linked = support::dylib();
-    linked
-        .add(
-            "a.o",
-            folder.object("a.c", "int f(void) { return 1; }", &["-fPIC"]),
-        )
-        .linked();
-    let b =
-        "int f(void) { return 2; } int (*g(void))(void) { return f; } int h(void) { return f(); }";
-    linked
-        .add("b.o", folder.object("b.c", b, &["-fPIC"]))
-        .linked();
-    assert_eq!(int(linked.call("f")), 1);
-    assert_eq!(int(linked.call("h")), 2);
-    let c = "extern int f(void); int k(void) { return f(); }";
-    linked
-        .add("c.o", folder.object("c.c", c, &["-fPIC"]))
-        .linked();
-    assert_eq!(int(linked.call("k")), 1);
-}
-
 /// Initializers of each link run once, when asked for.
 #[test]
 fn initializers_of_each_link_run_once() {

@@ -2,12 +2,10 @@
 //! the workers to use threads: above 4 MiB of names for reading, of contents for fixing up.
 
 use crate::support::elf::{At, Object, R_32S, R_64, R_PC32, R_PLT32};
-use crate::support::{self, skip};
+use crate::support::{self, DylibOptions, LinkedDylib, skip};
 use bytes::Bytes;
-use clinch_graph::{InputName, Workers};
 use clinch_jit::memory::Slab;
-use clinch_jit::passes::Passes;
-use clinch_jit::{Dylib, DylibOptions};
+use clinch_jit::session::DylibSources;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,33 +15,25 @@ const BASE: u64 = 0x7000_0000_0000;
 /// What a link leaves: contents and the addresses of some symbols, or messages.
 type Outcome = Result<(Vec<(u64, Vec<u8>)>, Vec<Option<u64>>), String>;
 
-fn dylib(threads: usize, phony: bool) -> (Dylib, Slab) {
+fn dylib(threads: usize, phony: bool) -> (LinkedDylib, Slab) {
     let slab = Slab::new(BASE, 1 << 30, 4096);
     let options = DylibOptions {
-        link_all: true,
-        process_symbols: false,
-        default_libraries: false,
-        phony_externals: phony,
+        threads,
+        sources: DylibSources {
+            process: false,
+            default_libraries: false,
+            phony,
+        },
         execute: false,
         ..DylibOptions::default()
     };
-    let workers = Arc::new(Workers::new(threads));
-    (
-        Dylib::new(
-            "test",
-            support::arch(),
-            options,
-            Arc::new(slab.clone()),
-            workers,
-        ),
-        slab,
-    )
+    (LinkedDylib::new(options, Arc::new(slab.clone())), slab)
 }
 
-fn finish((mut dylib, slab): (Dylib, Slab), ask: &[&str]) -> Outcome {
-    match dylib.link(&[], Passes::default()) {
+fn finish((mut dylib, slab): (LinkedDylib, Slab), ask: &[&str]) -> Outcome {
+    match dylib.link() {
         Ok(()) => {
-            let addresses = ask.iter().map(|name| dylib.address(name)).collect();
+            let addresses = ask.iter().map(|name| dylib.find(name)).collect();
             Ok((slab.take_contents(), addresses))
         }
         Err(errors) => Err(errors.to_string()),
@@ -55,10 +45,7 @@ fn link_on_all(objects: &[Vec<u8>], ask: &[&str]) -> Outcome {
     let mut outcomes = THREADS.map(|threads| {
         let (mut dylib, slab) = dylib(threads, false);
         for (n, object) in objects.iter().enumerate() {
-            dylib.add_object(
-                InputName::file(&format!("{n}.o")),
-                Bytes::from(object.clone()),
-            );
+            dylib.add(&format!("{n}.o"), Bytes::from(object.clone()));
         }
         finish((dylib, slab), ask)
     });
@@ -128,14 +115,18 @@ fn real_archives() {
         return skip(&format!("no {}", missing.display()));
     }
     let outcomes = THREADS.map(|threads| {
-        let (mut dylib, slab) = dylib(threads, true);
+        let (dylib, slab) = dylib(threads, true);
         for archive in &archives {
             let path = archive.display().to_string();
             dylib
+                .dylib
                 .add_archive(&path, support::read(archive))
                 .expect("it is an archive");
         }
-        dylib.load_archives().expect("all members can be read");
+        dylib
+            .dylib
+            .load_archives()
+            .expect("all members can be read");
         finish(
             (dylib, slab),
             &["_ZN4llvm8demangleB5cxx11ESt17basic_string_viewIcSt11char_traitsIcEE"],

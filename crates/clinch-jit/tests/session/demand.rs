@@ -152,7 +152,8 @@ fn definitions_that_clash() {
         .expect_err("two strong ones");
     assert_eq!(
         errors.to_string(),
-        "duplicate definition of f in dylib main: in strong.o and in again.o"
+        "duplicate symbol: f\n>>> defined at strong.o:(.text+0x0)\n\
+         >>> defined at again.o:(.text+0x0)"
     );
     assert_eq!(call(&main, "f"), 1);
     // Weak ones come too late; strong ones clash with what is linked.

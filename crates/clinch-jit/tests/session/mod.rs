@@ -6,6 +6,7 @@ mod failure;
 mod lazy;
 mod open;
 mod plugin;
+mod save;
 mod sources;
 mod stress;
 mod threads;
@@ -42,13 +43,13 @@ fn dylib_with_memory(session: &Session, name: &str) -> (Dylib, Arc<InProcess>) {
 }
 
 /// A compiled C source as an object to add.
-fn object(folder: &Folder, name: &str, source: &str) -> (InputName, Bytes) {
+pub(crate) fn object(folder: &Folder, name: &str, source: &str) -> (InputName, Bytes) {
     let options = ["-O1", "-fPIC"];
     let bytes = folder.object(&format!("{name}.c"), source, &options);
     (InputName::file(&format!("{name}.o")), bytes)
 }
 
-fn add(dylib: &Dylib, objects: Vec<(InputName, Bytes)>) {
+pub(crate) fn add(dylib: &Dylib, objects: Vec<(InputName, Bytes)>) {
     if let Err(errors) = dylib.add_objects(objects) {
         panic!("{errors}");
     }

@@ -52,14 +52,14 @@ fn initializers_in_order_of_dependence_and_again() {
         unsafe { user.open() }.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(support::call(said), 0);
         // SAFETY: as above.
-        assert!(unsafe { user.close() });
+        assert_eq!(unsafe { user.close() }, Ok(true));
         assert_eq!(support::call(said), 0);
         // Handlers before finalizers, users before what they use.
         // SAFETY: as above.
-        assert!(unsafe { user.close() });
+        assert_eq!(unsafe { user.close() }, Ok(true));
         assert_eq!(support::call(said), 6789);
         // SAFETY: as above.
-        assert!(!unsafe { user.close() });
+        assert_eq!(unsafe { user.close() }, Ok(false));
     }
 }
 

@@ -137,7 +137,8 @@ fn add(dylib: &Dylib, model: &mut Model, index: usize, random: &mut Random) {
             let errors = added.expect_err("it is defined");
             let text = errors.to_string();
             assert!(
-                text.starts_with(&format!("duplicate definition of f{index} ")),
+                text.starts_with(&format!("duplicate definition of f{index} "))
+                    || text.starts_with(&format!("duplicate symbol: f{index}\n")),
                 "{text}"
             );
         }

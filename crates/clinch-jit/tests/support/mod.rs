@@ -4,15 +4,19 @@
 pub(crate) mod elf;
 
 use bytes::Bytes;
-use clinch_graph::{InputName, Workers};
+use clinch_graph::{InputName, LinkGraph};
+use clinch_jit::debug::Audience;
 use clinch_jit::memory::{InProcess, MemoryManager};
 use clinch_jit::passes::Passes;
-use clinch_jit::{Dylib, DylibOptions, LinkErrors, ProgramArguments};
+use clinch_jit::session::{
+    Dylib, DylibSources, LinkInfo, LinkPlugin, LookUpError, Session, SessionOptions, SymbolState,
+};
+use clinch_jit::{LinkErrors, ProgramArguments};
 use clinch_target::Arch;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs};
 
 /// A folder for compiled files, removed when it is dropped.
@@ -113,34 +117,90 @@ pub(crate) fn arch() -> &'static Arch {
     clinch_target::arch_named("x86_64").expect("it is there")
 }
 
-/// A dylib in this process, with its memory.
-pub(crate) struct InProcessDylib {
-    pub(crate) dylib: Dylib,
-    pub(crate) memory: Arc<InProcess>,
+/// What a test's dylib does.
+#[derive(Clone, Copy)]
+pub(crate) struct DylibOptions {
+    pub(crate) threads: usize,
+    pub(crate) sources: DylibSources,
+    pub(crate) execute: bool,
+    pub(crate) audience: Audience,
 }
 
-pub(crate) fn dylib() -> InProcessDylib {
-    dylib_with(DylibOptions::default())
-}
-
-pub(crate) fn dylib_with(options: DylibOptions) -> InProcessDylib {
-    let memory = Arc::new(InProcess::new());
-    let manager: Arc<dyn MemoryManager> = Arc::clone(&memory) as Arc<dyn MemoryManager>;
-    let workers = Arc::new(Workers::new(2));
-    InProcessDylib {
-        dylib: Dylib::new("test", arch(), options, manager, workers),
-        memory,
+impl Default for DylibOptions {
+    fn default() -> Self {
+        Self {
+            threads: 2,
+            sources: DylibSources::default(),
+            execute: true,
+            audience: Audience::default(),
+        }
     }
 }
 
-impl InProcessDylib {
+/// A dylib alone in a session, all of which is linked at once.
+pub(crate) struct LinkedDylib {
+    pub(crate) dylib: Dylib,
+    /// Objects that are added, and passes that are installed, with the next link.
+    objects: Vec<(InputName, Bytes)>,
+    passes: Arc<NextPasses>,
+}
+
+/// Passes for the next link.
+#[derive(Default)]
+struct NextPasses(Mutex<Passes>);
+
+impl LinkPlugin for NextPasses {
+    fn modify_passes(&self, _link: &LinkInfo, _graph: &LinkGraph, passes: &mut Passes) {
+        *passes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl LinkedDylib {
+    pub(crate) fn new(options: DylibOptions, memory: Arc<dyn MemoryManager>) -> Self {
+        let session_options = SessionOptions {
+            threads: options.threads,
+            execute: options.execute,
+            keep_graphs: false,
+            audience: options.audience,
+        };
+        let session = Session::new(arch(), session_options);
+        let passes = Arc::<NextPasses>::default();
+        session.add_plugin(Arc::clone(&passes) as Arc<dyn LinkPlugin>);
+        let dylib = session.create_dylib_in("test", options.sources, memory);
+        Self {
+            dylib: dylib.expect("it is the only one"),
+            objects: Vec::new(),
+            passes,
+        }
+    }
+
     pub(crate) fn add(&mut self, name: &str, bytes: Bytes) -> &mut Self {
-        self.dylib.add_object(InputName::file(name), bytes);
+        self.objects.push((InputName::file(name), bytes));
         self
     }
 
+    /// Adds the objects without linking them.
+    pub(crate) fn add_objects(&mut self) {
+        let added = self.dylib.add_objects(std::mem::take(&mut self.objects));
+        added.unwrap_or_else(|errors| panic!("{errors}"));
+    }
+
+    /// Links all that was added.
     pub(crate) fn link(&mut self) -> Result<(), LinkErrors> {
-        self.dylib.link(&[], Passes::default())
+        self.link_with(&[], Passes::default())
+    }
+
+    /// The same with names that must be defined too, and with passes.
+    pub(crate) fn link_with(&mut self, names: &[&str], passes: Passes) -> Result<(), LinkErrors> {
+        *self.passes.0.lock().unwrap_or_else(PoisonError::into_inner) = passes;
+        self.dylib.add_objects(std::mem::take(&mut self.objects))?;
+        match self.dylib.link_all(names) {
+            Ok(_) => Ok(()),
+            Err(LookUpError::Failed(causes)) => Err(LinkErrors(
+                causes.iter().flat_map(|errors| errors.0.clone()).collect(),
+            )),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Links; fails the test when that fails.
@@ -151,9 +211,14 @@ impl InProcessDylib {
         self
     }
 
+    /// The address of what was linked.
+    pub(crate) fn find(&self, name: &str) -> Option<u64> {
+        (self.dylib.symbol_state(name)? == SymbolState::Ready)
+            .then(|| self.dylib.look_up(name).ok())?
+    }
+
     pub(crate) fn address(&self, name: &str) -> u64 {
-        self.dylib
-            .address(name)
+        self.find(name)
             .unwrap_or_else(|| panic!("{name} is not linked"))
     }
 
@@ -165,13 +230,49 @@ impl InProcessDylib {
     pub(crate) fn initialize(&self) {
         let arguments = ProgramArguments::new(["test".into()]);
         // SAFETY: the tests' objects are fit to run in this process.
-        unsafe { self.dylib.initialize(&arguments) };
+        let initialized = unsafe { self.dylib.initialize(&arguments) };
+        assert_eq!(initialized, Ok(()));
     }
+}
 
+/// A dylib in this process, with its memory.
+pub(crate) struct InProcessDylib {
+    linked: LinkedDylib,
+    pub(crate) memory: Arc<InProcess>,
+}
+
+impl std::ops::Deref for InProcessDylib {
+    type Target = LinkedDylib;
+
+    fn deref(&self) -> &LinkedDylib {
+        &self.linked
+    }
+}
+
+impl std::ops::DerefMut for InProcessDylib {
+    fn deref_mut(&mut self) -> &mut LinkedDylib {
+        &mut self.linked
+    }
+}
+
+pub(crate) fn dylib() -> InProcessDylib {
+    dylib_with(DylibOptions::default())
+}
+
+pub(crate) fn dylib_with(options: DylibOptions) -> InProcessDylib {
+    let memory = Arc::new(InProcess::new());
+    let manager: Arc<dyn MemoryManager> = Arc::clone(&memory) as Arc<dyn MemoryManager>;
+    InProcessDylib {
+        linked: LinkedDylib::new(options, manager),
+        memory,
+    }
+}
+
+impl InProcessDylib {
     /// Unloads; the memory manager stays.
     pub(crate) fn unload(self) -> Arc<InProcess> {
         // SAFETY: tests call nothing of it any longer.
-        let unloaded = unsafe { self.dylib.unload() };
+        let unloaded = unsafe { self.linked.dylib.default_tracker().remove() };
         assert_eq!(unloaded, Ok(()));
         self.memory
     }

@@ -12,7 +12,7 @@
 use super::relocation::uleb128;
 use crate::error::{ReadError, ReadErrorKind};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
-use clinch_graph::{InputId, LinkGraph, SectionKind, SymbolId};
+use clinch_graph::{BlockId, InputId, LinkGraph, SectionKind, SymbolId};
 
 const WHAT: &str = "address-significance table";
 
@@ -26,7 +26,6 @@ pub fn address_significant(
     graph: &LinkGraph,
     input: InputId,
 ) -> Result<Option<Vec<SymbolId>>, ReadError> {
-    let symbols = graph.input(input).symbols();
     let mut significant: Option<Vec<SymbolId>> = None;
     for block in graph
         .input(input)
@@ -37,34 +36,50 @@ pub fn address_significant(
         if graph.section_kind(graph.block_section(block)) != SectionKind::Addrsig {
             continue;
         }
-        let (table, start) = (
-            graph.content(block).bytes(),
-            graph.content_file_offset(block),
-        );
         if significant.is_some() {
             return Err(ReadError::new(
-                start.unwrap_or(0),
+                graph.content_file_offset(block).unwrap_or(0),
                 ReadErrorKind::Several(WHAT),
             ));
         }
-        let mut found = Vec::new();
-        let mut cursor = 0;
-        while cursor < table.len() {
-            let fail = |kind| ReadError::new(start.unwrap_or(0) + u64_of(cursor), kind);
-            let mut next = cursor;
-            let index = uleb128(table, &mut next)
-                .ok_or_else(|| fail(ReadErrorKind::UnendedNumber(WHAT)))?;
-            let symbol = symbols.get(usize_of_u64(index)).ok_or_else(|| {
-                fail(ReadErrorKind::NoSymbol {
-                    what: WHAT,
-                    index,
-                    count: u64_of(symbols.len()),
-                })
-            })?;
-            found.push(symbol);
-            cursor = next;
-        }
-        significant = Some(found);
+        significant = Some(symbols_of(graph, block)?);
     }
     Ok(significant)
+}
+
+/// The symbols that one table names, in its order.
+pub(super) fn symbols_of(graph: &LinkGraph, block: BlockId) -> Result<Vec<SymbolId>, ReadError> {
+    let symbols = graph.input(graph.block_input(block)).symbols();
+    let table = graph.content(block).bytes();
+    let start = graph.content_file_offset(block).unwrap_or(0);
+    let (mut found, mut cursor) = (Vec::new(), 0);
+    while cursor < table.len() {
+        let fail = |kind| ReadError::new(start + u64_of(cursor), kind);
+        let mut next = cursor;
+        let index =
+            uleb128(table, &mut next).ok_or_else(|| fail(ReadErrorKind::UnendedNumber(WHAT)))?;
+        let symbol = symbols.get(usize_of_u64(index)).ok_or_else(|| {
+            fail(ReadErrorKind::NoSymbol {
+                what: WHAT,
+                index,
+                count: u64_of(symbols.len()),
+            })
+        })?;
+        found.push(symbol);
+        cursor = next;
+    }
+    Ok(found)
+}
+
+/// Appends a number as it stands in a table.
+pub(super) fn push_uleb128(table: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        if number == 0 {
+            table.push(low & 0x7f);
+            return;
+        }
+        table.push(low | 0x80);
+    }
 }

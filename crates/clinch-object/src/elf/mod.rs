@@ -1,4 +1,4 @@
-//! ELF: relocatable objects to graph parts, and what shared objects offer.
+//! ELF: relocatable objects to graph parts and back, and what shared objects offer.
 
 pub mod addrsig;
 mod headers;
@@ -10,3 +10,4 @@ mod scan;
 mod section;
 pub mod shared;
 mod symbol;
+pub mod write;

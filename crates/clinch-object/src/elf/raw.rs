@@ -54,6 +54,7 @@ pub mod shf {
     pub const EXECINSTR: u64 = 0x4;
     pub const MERGE: u64 = 0x10;
     pub const STRINGS: u64 = 0x20;
+    pub const INFO_LINK: u64 = 0x40;
     pub const LINK_ORDER: u64 = 0x80;
     pub const GROUP: u64 = 0x200;
     pub const TLS: u64 = 0x400;

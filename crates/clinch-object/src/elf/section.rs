@@ -18,6 +18,7 @@ use clinch_graph::{
     BlockId, BlockPart, ComdatId, IdRange, Lifetime, LinkGraph, NewSection, Prot, ReadBlock,
     SectionFlags, SectionKind,
 };
+use clinch_target::ElfArch;
 
 /// What is left to do when a part is filled, since it touches more than the part.
 #[derive(Debug, Default)]
@@ -102,7 +103,7 @@ fn fill_from(
             name: header.name,
             section: NewSection {
                 comdat: comdats.get(usize_of(listed.group)),
-                ..describe(object, &header, name)
+                ..describe(object.elf, &header, name)
             },
             content: (header.kind != sht::NOBITS).then_some(header.offset),
             size: header.size,
@@ -185,8 +186,8 @@ fn decompress(
     Ok((section.content, align))
 }
 
-/// What a section header means to the graph.
-fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSection {
+/// What a section header means to the graph. Of the name the first bytes are enough.
+pub(super) fn describe(elf: &ElfArch, header: &SectionHeader, name: &[u8]) -> NewSection {
     let has = |flag| header.flags & flag != 0;
     let mut prot = Prot::R;
     prot.set(Prot::WRITE, has(shf::WRITE));
@@ -199,7 +200,7 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
     flags.set(SectionFlags::TLS, has(shf::TLS));
     flags.set(SectionFlags::RETAIN, has(shf::GNU_RETAIN));
     flags.set(SectionFlags::EXCLUDE, has(shf::EXCLUDE));
-    let large = object.elf.large_section_flag;
+    let large = elf.large_section_flag;
     flags.set(SectionFlags::LARGE, large != 0 && has(large));
 
     let starts = |prefix: &[u8]| named(name, prefix);
@@ -212,9 +213,7 @@ fn describe(object: &ElfObject, header: &SectionHeader, name: &[u8]) -> NewSecti
         // Tools that renumber symbols without knowing the table (GNU ld -r, objcopy) drop the
         // link to the symbol table: its numbers mean nothing then.
         sht::LLVM_ADDRSIG if header.link != 0 => SectionKind::Addrsig,
-        kind if kind == object.elf.unwind_section_type && kind != 0 && alloc => {
-            SectionKind::EhFrame
-        }
+        kind if kind == elf.unwind_section_type && kind != 0 && alloc => SectionKind::EhFrame,
         sht::PROGBITS if data && is_named(name, b".eh_frame") => SectionKind::EhFrame,
         // Old compilers give arrays no type of their own.
         sht::PROGBITS if data && starts(b".init_array") => SectionKind::InitArray,

@@ -118,6 +118,8 @@ const fn elf(is_64: bool, implicit_addend: fn(EdgeKind, &[u8]) -> i64) -> ElfArc
         machine: MACHINE,
         is_64,
         relocations: &RELOCATIONS,
+        to_got_base: &[],
+        equivalents: &[],
         relocation_name: |number| (number == 9).then_some("R_TOY_COPY"),
         is_dynamic_address: |_| false,
         implicit_addend,

@@ -8,7 +8,7 @@
 //! what a rewrite of the instruction asks for.
 
 use super::edges::kind;
-use crate::arch::{ElfArch, ElfRelocation};
+use crate::arch::{ElfArch, ElfRelocation, ElfSpelling};
 use clinch_graph::EdgeKind;
 
 /// The table.
@@ -16,6 +16,45 @@ pub(super) static ELF: ElfArch = ElfArch {
     machine: 62,
     is_64: true,
     relocations: &RELOCATIONS,
+    // Assemblers write these, and some linkers make the GOT's base when they see one.
+    to_got_base: &[
+        spelling(kind::DELTA32, relocation::R_X86_64_GOTPC32, 0),
+        spelling(kind::DELTA64, relocation::R_X86_64_GOTPC64, 0),
+    ],
+    // The target is what is jumped to or read, even where that is a table entry: it has a symbol.
+    equivalents: &[
+        spelling(kind::PCREL32, relocation::R_X86_64_PC32, 4),
+        spelling(
+            kind::BRANCH_PCREL32_TO_PTR_JUMP_STUB,
+            relocation::R_X86_64_PLT32,
+            4,
+        ),
+        spelling(
+            kind::BRANCH_PCREL32_TO_PTR_JUMP_STUB_BYPASSABLE,
+            relocation::R_X86_64_PLT32,
+            4,
+        ),
+        spelling(
+            kind::PCREL32_GOT_LOAD_RELAXABLE,
+            relocation::R_X86_64_PC32,
+            4,
+        ),
+        spelling(
+            kind::PCREL32_GOT_LOAD_REX_RELAXABLE,
+            relocation::R_X86_64_PC32,
+            4,
+        ),
+        spelling(
+            kind::PCREL32_GOT_LOAD_REX2_RELAXABLE,
+            relocation::R_X86_64_PC32,
+            4,
+        ),
+        spelling(
+            kind::PCREL32_TLVP_LOAD_REX_RELAXABLE,
+            relocation::R_X86_64_PC32,
+            4,
+        ),
+    ],
     relocation_name,
     is_dynamic_address: |number| {
         matches!(
@@ -30,6 +69,10 @@ pub(super) static ELF: ElfArch = ElfArch {
     large_section_flag: 0x1000_0000,
     large_common: 0xff02,
 };
+
+const fn spelling(kind: EdgeKind, number: u32, bias: i64) -> ElfSpelling {
+    ElfSpelling { kind, number, bias }
+}
 
 /// Makes the constants, the names and the meanings from one list. A row is the psABI's
 /// calculation, the name, the number, and the kind with its bias or the other meaning.
@@ -195,9 +238,10 @@ fn implicit_addend(kind: EdgeKind, place: &[u8]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{ELF, implicit_addend, relocation};
+    use crate::FixupContext;
     use crate::arch::ElfRelocation;
     use crate::x86_64::{ARCH, kind};
-    use clinch_graph::EdgeKind;
+    use clinch_graph::{Edge, EdgeKind, Id, SymbolId};
 
     #[test]
     fn every_number_of_the_psabi_is_known() {
@@ -245,6 +289,68 @@ mod tests {
         for number in 0..=51 {
             if let ElfRelocation::Edge { kind, bias } = ELF.relocation(number) {
                 assert_eq!(bias, if biased.contains(&kind) { 4 } else { 0 }, "{number}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_is_found_again_from_its_kind() {
+        // Of the numbers that mean one kind the oldest is written; by psABI, "Relocation Types".
+        let others = [(26, 2), (29, 24), (30, 27), (46, 9), (49, 9), (51, 48)];
+        for number in 0..=51 {
+            let (kind, bias) = match ELF.relocation(number) {
+                ElfRelocation::Edge { kind, bias } => (kind, bias),
+                ElfRelocation::KeepAlive => (EdgeKind::KEEP_ALIVE, 0),
+                ElfRelocation::Dynamic | ElfRelocation::Unknown => continue,
+            };
+            let found = ELF.spelling(kind, false).unwrap();
+            let other = others.iter().find(|(from, _)| *from == number);
+            assert_eq!(found.number, other.map_or(number, |&(_, to)| to));
+            assert_eq!((found.kind, found.bias), (kind, bias), "{number}");
+        }
+        let got = |kind| ELF.spelling(kind, true).unwrap().number;
+        assert_eq!((got(kind::DELTA32), got(kind::DELTA64)), (26, 29));
+        assert_eq!(got(kind::POINTER64), 1);
+    }
+
+    #[test]
+    fn kinds_without_a_number_write_what_their_equivalents_write() {
+        for (index, row) in ARCH.edges.iter().enumerate() {
+            let kind = EdgeKind(EdgeKind::FIRST_RELOCATION + u8::try_from(index).unwrap());
+            let Some(found) = ELF.spelling(kind, false) else {
+                // Nothing says P - S, nor the 32-bit distance from the GOT.
+                let none = [
+                    kind::NEG_DELTA64,
+                    kind::NEG_DELTA32,
+                    kind::DELTA32_FROM_GOT,
+                    kind::REQUEST_TLVP_AND_TRANSFORM_TO_PCREL32_TLVP_LOAD_REX_RELAXABLE,
+                ];
+                assert!(none.contains(&kind), "{}", row.name);
+                continue;
+            };
+            let ElfRelocation::Edge { kind: means, bias } = ELF.relocation(found.number) else {
+                panic!("{}", row.name);
+            };
+            // The two edges write the same bytes for the same record.
+            let write = |kind, bias: i64| {
+                let edge = Edge {
+                    offset: 4,
+                    kind,
+                    target: SymbolId::from_index(0),
+                    addend: 0x1_0000 + bias,
+                };
+                let context = FixupContext {
+                    addresses: &[0x0200_0000],
+                    size_of: &|_| 0,
+                    got: 0,
+                    tls: None,
+                };
+                let mut bytes = vec![0; 16];
+                (ARCH.apply)(&context, 0x0100_0000, &[edge], &mut bytes).map(|()| bytes)
+            };
+            if kind != means {
+                assert_eq!(write(kind, found.bias), write(means, bias), "{}", row.name);
+                assert!(write(kind, found.bias).is_ok());
             }
         }
     }

@@ -6,7 +6,9 @@
 //! one list.
 
 use crate::generate::{self, borrowed};
+use crate::oracle::executor::{executor_client, executor_server};
 use crate::oracle::graph as oracle;
+use crate::oracle::words::command_line;
 use crate::toy::find_target;
 use bytes::Bytes;
 use clinch_executor::wire::handshake::Handshake;
@@ -16,8 +18,8 @@ use clinch_graph::{Addressable, Endian, InputName, LinkGraph, dump};
 use clinch_jit::check::{self, Location};
 use clinch_object::archive::IndexTable;
 use clinch_object::elf::shared::SharedObject;
-use clinch_object::{Archive, FileKind, address_significant, read_object};
-use clinch_target::Instruction;
+use clinch_object::{Archive, FileKind, address_significant, read_object, write_object};
+use clinch_target::{Instruction, arch_named};
 use std::hint::black_box;
 
 /// Panics when what the bytes were read as is not sound.
@@ -27,11 +29,15 @@ pub type Oracle = fn(&[u8]);
 pub static ORACLES: &[(&str, Oracle)] = &[
     ("archive", archive),
     ("check_language", check_language),
+    ("command_line", command_line),
     ("elf_object", elf_object),
+    ("executor_client", executor_client),
     ("executor_messages", executor_messages),
+    ("executor_server", executor_server),
     ("generated_graph", generated_graph),
     ("graph_text", graph_text),
     ("object_graph_verify", object_graph_verify),
+    ("object_write", object_write),
     ("shared_object", shared_object),
 ];
 
@@ -160,6 +166,53 @@ pub fn object_graph_verify(bytes: &[u8]) {
     } else {
         round_trip(&graph);
     }
+}
+
+/// Bytes as an ELF object: its graph is written or refused; what was written reads as the same
+/// graph, but for what a file cannot keep, and written again it is the same bytes.
+pub fn object_write(bytes: &[u8]) {
+    let Some(graph) = object(bytes) else { return };
+    let arch = arch_named(graph.target().name).expect("the reader knows it");
+    let written = match write_object(&graph, arch) {
+        Ok(written) => written,
+        Err(error) => return told(&error),
+    };
+    let again = read_written(&written);
+    if let Some(violation) = verify(&again, Stage::Read).first() {
+        panic!("{violation}");
+    }
+    if is_kept(&graph)
+        && let Err(wrong) = oracle::same_meaning(&graph, &again)
+    {
+        panic!("{wrong}");
+    }
+    let second = write_object(&again, arch).unwrap_or_else(|error| panic!("{error}"));
+    assert!(second == written, "written again it is other bytes");
+}
+
+fn read_written(bytes: &[u8]) -> LinkGraph {
+    let name = InputName::file("input.o");
+    let graph = read_object(name, Bytes::copy_from_slice(bytes));
+    graph.unwrap_or_else(|error| panic!("what was written cannot be read: {error}"))
+}
+
+/// Whether a file can keep all of the graph of another: local symbols come first in every file
+/// that is written, of a symbol of what does not take part nothing stays but its name and type
+/// (a global one becomes undefined), symbol 0 has no name, and the old name of compressed sections
+/// goes.
+fn is_kept(graph: &LinkGraph) -> bool {
+    let is_old = |name: &[u8]| name.starts_with(b".zdebug");
+    let goes = |symbol| {
+        let flags = graph.symbol_flags(symbol);
+        flags.is_discarded() && (flags.is_global() || graph.symbol_size(symbol) != 0)
+    };
+    let symbols = || graph.symbols();
+    symbols().is_sorted_by_key(|symbol| graph.symbol_flags(symbol).is_global())
+        && !symbols().any(goes)
+        && symbols()
+            .next()
+            .is_none_or(|first| graph.symbol_name(first).is_empty())
+        && !graph.sections().any(|id| is_old(graph.section_name(id)))
 }
 
 /// Bytes as choices of a graph: it is sound, its text says all, and borrowing its content and

@@ -6,8 +6,9 @@ mod jit;
 mod run;
 
 use crate::render::{self, Failure};
+use clinch_jit::ProgramArguments;
 use clinch_jit::runtime::exit;
-use clinch_jit::{Dylib, ProgramArguments};
+use clinch_jit::session::Dylib;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -39,8 +40,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         name: "graph",
-        usage: "clinch graph FILE...",
-        summary: "print the link graph of objects in its text form",
+        usage: "clinch graph [--emit-object=OUTPUT] FILE...",
+        summary: "print the link graph of objects in its text form, or write it as an object",
         run: graph::run,
     },
     Command {
@@ -51,29 +52,45 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// Runs a linked program; does not come back. The process ends with what `finish` makes of the
-/// program's status.
+/// Runs a linked program; comes back only when that fails. The process ends with what `finish`
+/// makes of the program's status.
 #[expect(unsafe_code, reason = "runs linked code")]
 fn start(
-    dylib: &Dylib,
+    dylibs: &[Dylib],
     entry: u64,
     arguments: &ProgramArguments,
-    finish: impl FnOnce(i32) -> i32,
-) -> ! {
+    finish: impl FnOnce(i32) -> Result<i32, Failure>,
+) -> Result<u8, Failure> {
     arguments.name_process();
     exit::reset_signals();
     // SAFETY: the user asked to run these inputs.
     let status = unsafe {
-        dylib.initialize(arguments);
+        for dylib in in_order(dylibs) {
+            dylib.initialize(arguments)?;
+        }
         exit::call_main(entry, arguments)
     };
-    exit::exit(finish(status))
+    exit::exit(finish(status)?)
+}
+
+/// All dylibs, each behind those that it looks into.
+fn in_order(dylibs: &[Dylib]) -> Vec<Dylib> {
+    let mut all: Vec<Dylib> = Vec::new();
+    for dylib in dylibs.iter().flat_map(Dylib::dependences) {
+        if all.iter().all(|known| known.id() != dylib.id()) {
+            all.push(dylib);
+        }
+    }
+    all
 }
 
 /// Runs the handlers and finalizers of a program whose `main` has returned.
-fn finalize(dylib: &Dylib) {
-    // SAFETY: nothing of the program runs; the user asked to run these inputs.
-    unsafe { dylib.finalize() };
+fn finalize(dylibs: &[Dylib]) -> Result<(), Failure> {
+    for dylib in in_order(dylibs).iter().rev() {
+        // SAFETY: nothing of the program runs; the user asked to run these inputs.
+        unsafe { dylib.finalize() }?;
+    }
+    Ok(())
 }
 
 /// What is not a command: asking for help or the version, or a mistake.

@@ -3,18 +3,16 @@
 
 use crate::flags::run::{HELP, Input, RunOptions, parse};
 use crate::render::{self, Failure};
-use clinch_graph::{InputName, Workers};
+use clinch_graph::InputName;
 use clinch_jit::library::host_path;
-use clinch_jit::memory::InProcess;
-use clinch_jit::passes::Passes;
 use clinch_jit::runtime::restart;
-use clinch_jit::{Dylib, DylibOptions, LinkError, MemoryError, ProgramArguments, Search};
+use clinch_jit::session::{Dylib, DylibSources, Session, SessionOptions};
+use clinch_jit::{LinkError, LinkInput, MemoryError, ProgramArguments, Search};
 use clinch_object::FileBytes;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Archives that compiler drivers link without being asked, by where distributions put them; `*`
 /// stands for the host's architecture.
@@ -45,20 +43,20 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let linked = link(&options, &inputs);
     // Nothing in the folder is needed any longer, and the program may never come back.
     drop(folder);
-    let dylib = linked.inspect_err(find_thread_local_space)?;
+    let (dylib, read, main) = linked.inspect_err(find_thread_local_space)?;
     if options.time {
-        let mut steps = vec![("compile", compiled)];
-        steps.extend(dylib.times().steps.iter().copied());
+        let mut steps = vec![("compile", compiled), ("read", read)];
+        steps.extend(dylib.times());
         render::times(&steps);
     }
-    let entry = options.entry.as_deref().unwrap_or("main");
-    let Some(main) = dylib.address(entry) else {
+    let Some(main) = main else {
+        let entry = entry(&options);
         return Err(format!("undefined symbol: {entry} (the program's entry)").into());
     };
     let arguments = ProgramArguments::new(
         std::iter::once(program_name(&options.inputs)).chain(options.arguments.iter().cloned()),
     );
-    super::start(&dylib, main, &arguments, |status| status)
+    super::start(&[dylib], main, &arguments, Ok)
 }
 
 /// Starts clinch again, once, if all that was wrong is that a program's thread-local variables
@@ -72,26 +70,28 @@ pub(super) fn find_thread_local_space(failure: &Failure) {
     }
 }
 
-/// As many threads as the user wants. Threads pay for thread-local space with stack: with much
+/// As many threads as the user wants, or 0 for all that there are. Threads pay for thread-local space with stack: with much
 /// of it, only the first has enough.
-pub(super) fn workers(threads: Option<usize>) -> Workers {
+pub(super) fn threads(wanted: Option<usize>) -> usize {
     const MUCH: u64 = 1 << 20;
     match restart::restore() {
-        Some(space) if space > MUCH => Workers::new(1),
-        _ => threads.map_or_else(Workers::available, Workers::new),
+        Some(space) if space > MUCH => 1,
+        _ => wanted.map_or(0, |threads| threads.max(1)),
     }
 }
 
-/// Links the inputs and, when nothing else has a name, what compiler drivers link unasked.
-fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
+/// Links the inputs and, when nothing else has a name, what compiler drivers link unasked; answers
+/// how long reading took and where the program begins.
+fn link(options: &RunOptions, inputs: &[Input]) -> Result<(Dylib, Duration, Option<u64>), Failure> {
+    let started = Instant::now();
     let arch = clinch_target::host_arch().ok_or("clinch cannot run code on this machine")?;
-    let workers = workers(options.threads);
-    let memory = Arc::new(InProcess::new());
-    let dylib_options = DylibOptions {
+    let session_options = SessionOptions {
+        threads: threads(options.threads),
         audience: options.audience,
-        ..DylibOptions::default()
+        ..SessionOptions::default()
     };
-    let mut dylib = Dylib::new("main", arch, dylib_options, memory, Arc::new(workers));
+    let session = Session::new(arch, session_options);
+    let dylib = session.create_dylib("main", DylibSources::default())?;
     // The user's folders, then those that compiler drivers add for their own libraries.
     let folders = options
         .folders
@@ -103,33 +103,41 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<Dylib, Failure> {
         folders,
         system: true,
     };
-    let mut errors = Vec::new();
+    let (mut opened, mut errors) = (Vec::new(), Vec::new());
     for input in inputs {
-        let added = match input {
-            Input::File(path) => search.add_file(&mut dylib, path),
-            Input::Library(name) => search.add_library(&mut dylib, name),
+        let found = match input {
+            Input::File(path) => search.open_file(path),
+            Input::Library(name) => search.open_library(name),
             Input::Compiled { source, object } => match FileBytes::open(object) {
                 Ok(bytes) => {
-                    dylib.add_object(InputName::file(&source.display().to_string()), bytes);
-                    Ok(())
+                    let name = InputName::file(&source.display().to_string());
+                    Ok(vec![LinkInput::Object(name, bytes)])
                 }
                 Err(error) => return Err(error.to_string().into()),
             },
         };
-        errors.extend(added.err());
+        match found {
+            Ok(found) => opened.extend(found),
+            Err(error) => errors.push(error),
+        }
     }
     if !errors.is_empty() {
         return Err(Failure::from(errors));
     }
+    dylib.add_inputs(opened)?;
     for path in default_archives() {
         // One that cannot be read has nothing to offer.
         if let Ok(bytes) = FileBytes::open(&path) {
             dylib.add_fallback_archive(&path.display().to_string(), bytes)?;
         }
     }
-    let entry = options.entry.as_deref().unwrap_or("main");
-    dylib.link(&[entry], Passes::default())?;
-    Ok(dylib)
+    let read = started.elapsed();
+    let main = dylib.link_all(&[entry(options)])?;
+    Ok((dylib, read, main.first().copied().flatten()))
+}
+
+fn entry(options: &RunOptions) -> &str {
+    options.entry.as_deref().unwrap_or("main")
 }
 
 /// Where GCC keeps its own libraries, the newest version first.

@@ -1,10 +1,11 @@
 //! The command line of `clinch jit`: all of llvm-jitlink's options. Those that need what clinch
 //! does not have are known and refused, each with its reason.
 
-use super::list::{Flag, Takes, number, size, size_in_kilobytes, text};
+use super::debug::DebugTypes;
+use super::list::{self, Flag, Takes, number, size, size_in_kilobytes, text};
 use clinch_jit::debug::Audience;
 use regex_lite::Regex;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// A file or library, in the order given.
@@ -24,6 +25,24 @@ pub(crate) enum Input {
     WeakLibrary(String),
     /// An object whose definitions replace those of the others.
     Harness(PathBuf),
+}
+
+/// Something that belongs to a dylib.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct InDylib<T> {
+    /// The dylib's place among all.
+    pub(crate) dylib: usize,
+    pub(crate) value: T,
+}
+
+/// A name that stands for another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Alias {
+    /// The dylibs of the two, where they are named; else the one that the option stands in.
+    pub(crate) dylib: Option<String>,
+    pub(crate) name: String,
+    pub(crate) of_dylib: Option<String>,
+    pub(crate) of: String,
 }
 
 /// A file whose bytes become a section.
@@ -54,21 +73,30 @@ pub(crate) struct Show {
 /// What was typed.
 #[derive(Debug)]
 pub(crate) struct JitOptions {
-    pub(crate) inputs: Vec<Input>,
-    pub(crate) folders: Vec<PathBuf>,
+    /// The dylibs' names, `main` first.
+    pub(crate) dylibs: Vec<String>,
+    pub(crate) inputs: Vec<InDylib<Input>>,
+    /// The places among the inputs of those whose functions are linked when they are called.
+    pub(crate) lazy: Vec<usize>,
+    pub(crate) folders: Vec<InDylib<PathBuf>>,
     pub(crate) search_system: bool,
     pub(crate) entry: String,
     pub(crate) no_exec: bool,
     pub(crate) phony_externals: bool,
     pub(crate) process_symbols: bool,
     pub(crate) all_load: bool,
-    pub(crate) absolutes: Vec<(String, u64)>,
-    /// Names with the names they stand for.
-    pub(crate) aliases: Vec<(String, String)>,
-    pub(crate) sections: Vec<SectCreate>,
-    /// Shared libraries to open.
+    pub(crate) absolutes: Vec<InDylib<(String, u64)>>,
+    pub(crate) aliases: Vec<InDylib<Alias>>,
+    pub(crate) sections: Vec<InDylib<SectCreate>>,
+    /// Link lazy functions before they are called, when there is nothing else to do.
+    pub(crate) speculate: bool,
+    /// Lines `dylib,function`: what to link first.
+    pub(crate) speculate_order: Option<PathBuf>,
+    /// Where to write such lines, of the functions that were called.
+    pub(crate) record_lazy: Option<PathBuf>,
     /// The archive of a runtime that is not needed, but that must be there.
     pub(crate) runtime: Option<PathBuf>,
+    /// Shared libraries to open.
     pub(crate) preload: Vec<PathBuf>,
     pub(crate) triple: Option<String>,
     pub(crate) checks: Vec<PathBuf>,
@@ -82,6 +110,8 @@ pub(crate) struct JitOptions {
     pub(crate) slab_page: u64,
     pub(crate) threads: Option<usize>,
     pub(crate) show: Show,
+    /// What is told of the work on standard error.
+    pub(crate) debug: DebugTypes,
     pub(crate) audience: Audience,
     pub(crate) arguments: Vec<String>,
     pub(crate) help: bool,
@@ -91,7 +121,9 @@ pub(crate) struct JitOptions {
 impl Default for JitOptions {
     fn default() -> Self {
         Self {
+            dylibs: vec!["main".to_owned()],
             inputs: Vec::new(),
+            lazy: Vec::new(),
             folders: Vec::new(),
             search_system: false,
             entry: "main".to_owned(),
@@ -102,6 +134,9 @@ impl Default for JitOptions {
             absolutes: Vec::new(),
             aliases: Vec::new(),
             sections: Vec::new(),
+            speculate: false,
+            speculate_order: None,
+            record_lazy: None,
             runtime: None,
             preload: Vec::new(),
             triple: None,
@@ -114,11 +149,26 @@ impl Default for JitOptions {
             slab_page: 4096,
             threads: None,
             show: Show::default(),
+            debug: DebugTypes::default(),
             audience: Audience::default(),
             arguments: Vec::new(),
             help: false,
             version: false,
         }
+    }
+}
+
+impl JitOptions {
+    /// What belongs to the dylib that was named last.
+    fn here<T>(&self, value: T) -> InDylib<T> {
+        let dylib = self.dylibs.len() - 1;
+        InDylib { dylib, value }
+    }
+
+    /// Adds an input to the dylib that was named last.
+    pub(crate) fn add_input(&mut self, input: Input) {
+        let input = self.here(input);
+        self.inputs.push(input);
     }
 }
 
@@ -159,19 +209,22 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         |o, _| { o.all_load = true; Ok(()) }
     ),
     flag!("abs", Value "name=address", "define an absolute symbol", |o, v| {
-        o.absolutes.push(absolute(&text(v)?)?);
+        let absolute = o.here(absolute(&text(v)?)?);
+        o.absolutes.push(absolute);
         Ok(())
     }),
     flag!("L", Joined "folder", "look for libraries there", |o, v| {
         let folder = PathBuf::from(v);
         if !folder.is_dir() {
-            return Err(format!("While linking main, -L{} does not point to a directory", folder.display()));
+            let (dylib, folder) = (&o.dylibs[o.dylibs.len() - 1], folder.display());
+            return Err(format!("While linking {dylib}, -L{folder} does not point to a directory"));
         }
+        let folder = o.here(folder);
         o.folders.push(folder);
         Ok(())
     }),
     flag!("l", Joined "name", "link library <name>", |o, v| {
-        o.inputs.push(Input::Library(text(v)?));
+        o.add_input(Input::Library(text(v)?));
         Ok(())
     }),
     flag!(
@@ -243,6 +296,14 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         "post-fixup-total-block-size", Nothing "", "print the size of all blocks that were linked",
         |o, _| { o.show.size_after = true; Ok(()) }
     ),
+    flag!("debug", Nothing "", "tell of each step of linking", |o, _| {
+        o.debug.all();
+        Ok(())
+    }),
+    flag!(
+        "debug-only", Value "type,...", "the same, of some kinds: jitlink, orc, llvm_jitlink",
+        |o, v| { o.debug.only(&text(v)?); Ok(()) }
+    ),
     flag!("check", Value "file", "evaluate the rules in <file>; false ones fail", |o, v| {
         o.checks.push(v.into());
         Ok(())
@@ -259,32 +320,37 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         "symbolicate-with", Value "file", "name the addresses in backtraces by a symbol table",
         |o, v| { o.symbolicate = Some(v.into()); Ok(()) }
     ),
-    flag!("alias", Value "name=other", "let a name stand for another", |o, v| {
-        o.aliases.push(alias(&text(v)?)?);
+    flag!("alias", Value "[dylib:]name=[dylib:]other", "let a name stand for another", |o, v| {
+        let alias = o.here(alias(&text(v)?)?);
+        o.aliases.push(alias);
         Ok(())
     }),
     flag!(
         "sectcreate", Value "section,file[@symbol=offset,...]", "make a section of a file",
-        |o, v| { o.sections.push(sect_create(&text(v)?)?); Ok(()) }
+        |o, v| {
+            let section = o.here(sect_create(&text(v)?)?);
+            o.sections.push(section);
+            Ok(())
+        }
     ),
     flag!(
         "harness", Rest "file", "objects whose definitions replace those of the other objects",
-        |o, v| { o.inputs.push(Input::Harness(v.into())); Ok(()) }
+        |o, v| { o.add_input(Input::Harness(v.into())); Ok(()) }
     ),
     flag!("hidden-l", Joined "name", "link archive <name>, for this dylib alone", |o, v| {
-        o.inputs.push(Input::HiddenLibrary(text(v)?));
+        o.add_input(Input::HiddenLibrary(text(v)?));
         Ok(())
     }),
     flag!("load_hidden", Value "file", "link an archive, for this dylib alone", |o, v| {
-        o.inputs.push(Input::HiddenArchive(v.into()));
+        o.add_input(Input::HiddenArchive(v.into()));
         Ok(())
     }),
     flag!("weak-l", Joined "name", "let all symbols of library <name> be 0", |o, v| {
-        o.inputs.push(Input::WeakLibrary(text(v)?));
+        o.add_input(Input::WeakLibrary(text(v)?));
         Ok(())
     }),
     flag!("weak_library", Value "file", "let all symbols of a library be 0", |o, v| {
-        o.inputs.push(Input::WeakFile(v.into()));
+        o.add_input(Input::WeakFile(v.into()));
         Ok(())
     }),
     flag!("preload", Value "library", "open a shared library first", |o, v| {
@@ -308,18 +374,40 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         o.version = true;
         Ok(())
     }),
-    flag!("speculate", Value "none", "accepted if 'none'", |_, v| only(v, "none", NO_LAZINESS)),
+    flag!(
+        "speculate", Value "none|simple", "link lazy functions ahead when nothing else is to be done",
+        |o, v| {
+            o.speculate = match v.to_str() {
+                Some("none") => false,
+                Some("simple") => true,
+                _ => return Err(format!("'{}': one of none, simple", v.to_string_lossy())),
+            };
+            Ok(())
+        }
+    ),
     flag!("use-memmgr", Value "default", "accepted if 'default'", |_, v| {
         only(v, "default", "there is one memory manager per kind of link")
     }),
-    flag!("jd", Value "name", "refused: there is one dylib", |_, _| {
-        Err("not supported: there is one dylib, 'main'".into())
+    flag!("jd", Value "name", "a further dylib, to which all that follows belongs", |o, v| {
+        let name = text(v)?;
+        if o.dylibs.contains(&name) {
+            return Err(format!("there is a dylib '{name}' already"));
+        }
+        o.dylibs.push(name);
+        Ok(())
     }),
-    flag!("lazy", Nothing "", "refused: functions are linked before the program starts", |_, _| {
-        Err(NO_LAZINESS.into())
+    flag!("lazy", Nothing "", "link the next input's functions when they are called", |o, _| {
+        o.lazy.push(o.inputs.len());
+        Ok(())
     }),
-    flag!("speculate-order", Value "file", "refused, as -lazy", |_, _| Err(NO_LAZINESS.into())),
-    flag!("record-lazy-execs", Value "file", "refused, as -lazy", |_, _| Err(NO_LAZINESS.into())),
+    flag!(
+        "speculate-order", Value "file", "lines 'dylib,function': what to link ahead first",
+        |o, v| { o.speculate_order = Some(v.into()); Ok(()) }
+    ),
+    flag!(
+        "record-lazy-execs", Value "file", "write such lines of the lazy functions that are called",
+        |o, v| { o.record_lazy = Some(v.into()); Ok(()) }
+    ),
     flag!("oop-executor", Optional "path", "refused: code runs in this process", |_, _| {
         Err(NO_EXECUTOR.into())
     }),
@@ -344,7 +432,16 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
     ),
 ];
 
-const NO_LAZINESS: &str = "not supported: everything is linked before the program starts";
+/// Parses the words behind `jit`.
+pub(crate) fn parse(words: &[OsString]) -> Result<JitOptions, String> {
+    let mut options = JitOptions::default();
+    list::parse(FLAGS, words, &mut options, |options, word| {
+        options.add_input(Input::File(word.into()));
+        Ok(())
+    })?;
+    Ok(options)
+}
+
 const NO_EXECUTOR: &str = "not supported: code runs in this process";
 
 /// Takes one value of an option and refuses the others.
@@ -371,22 +468,29 @@ fn absolute(value: &str) -> Result<(String, u64), String> {
 }
 
 /// `[dylib:]name=[dylib:]other`
-fn alias(value: &str) -> Result<(String, String), String> {
-    let (name, other) = value
-        .split_once('=')
-        .ok_or_else(|| format!("Invalid alias \"{value}\". Syntax: <alias>=<aliasee>"))?;
-    let in_main = |name: &str| match name.split_once(':') {
-        Some(("main", name)) => Ok(name.to_owned()),
-        Some((dylib, _)) => Err(format!("there is one dylib, 'main', and no '{dylib}'")),
-        None => Ok(name.to_owned()),
+fn alias(value: &str) -> Result<Alias, String> {
+    let bad = || {
+        format!(
+            "Invalid alias definition \"{value}\". Syntax: [<dst-jd>:]<alias>=[<src-jd>:]<aliasee>"
+        )
     };
-    let (name, other) = (in_main(name)?, in_main(other)?);
-    if name.is_empty() || other.is_empty() {
-        return Err(format!(
-            "Invalid alias \"{value}\". Syntax: <alias>=<aliasee>"
-        ));
+    let (name, of) = value.split_once('=').ok_or_else(bad)?;
+    let split = |text: &str| match text.split_once(':') {
+        Some((dylib, name)) => (Some(dylib.to_owned()), name.to_owned()),
+        None => (None, text.to_owned()),
+    };
+    let ((dylib, name), (of_dylib, of)) = (split(name), split(of));
+    if name.is_empty() || of.is_empty() {
+        return Err(bad());
     }
-    Ok((name, other))
+    // What is said of the one goes for the other.
+    let of_dylib = of_dylib.or_else(|| dylib.clone());
+    Ok(Alias {
+        dylib,
+        name,
+        of_dylib,
+        of,
+    })
 }
 
 /// `section,file[@symbol=offset,...]`: symbols stand behind the last `@`.
@@ -421,18 +525,12 @@ fn sect_create(value: &str) -> Result<SectCreate, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLAGS, Input, JitOptions, absolute, alias, sect_create};
-    use crate::flags::list;
+    use super::{Alias, Input, JitOptions, absolute, alias, sect_create};
     use std::ffi::OsString;
 
     fn parse(words: &[&str]) -> Result<JitOptions, String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let mut options = JitOptions::default();
-        list::parse(FLAGS, &words, &mut options, |options, word| {
-            options.inputs.push(Input::File(word.into()));
-            Ok(())
-        })?;
-        Ok(options)
+        super::parse(&words)
     }
 
     #[test]
@@ -448,9 +546,29 @@ mod tests {
                 .unwrap_err()
                 .contains("Invalid address expression")
         );
-        assert_eq!(alias("a=b"), Ok(("a".into(), "b".into())));
-        assert_eq!(alias("main:a=main:b"), Ok(("a".into(), "b".into())));
-        assert!(alias("x:a=b").is_err() && alias("a").is_err() && alias("=b").is_err());
+        let of = |text| {
+            let Alias {
+                dylib,
+                name,
+                of_dylib,
+                of,
+            } = alias(text)?;
+            Ok::<_, String>((
+                dylib.unwrap_or_default(),
+                name,
+                of_dylib.unwrap_or_default(),
+                of,
+            ))
+        };
+        let same = |text, [dylib, name, of_dylib, target]: [&str; 4]| {
+            let expected = (dylib.into(), name.into(), of_dylib.into(), target.into());
+            assert_eq!(of(text), Ok(expected));
+        };
+        same("a=b", ["", "a", "", "b"]);
+        same("x:a=b", ["x", "a", "x", "b"]);
+        same("x:a=y:b", ["x", "a", "y", "b"]);
+        same("a=y:b", ["", "a", "y", "b"]);
+        assert!(alias("a").is_err() && alias("=b").is_err() && alias("a=").is_err());
         let made = sect_create("__data,some@dir/f@foo=0,bar=0x4").unwrap();
         assert_eq!(made.section, "__data");
         assert_eq!(made.file.to_str(), Some("some@dir/f"));
@@ -474,8 +592,9 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(options.arguments, ["x", "-noexec", "y"]);
+        let inputs: Vec<Input> = options.inputs.into_iter().map(|own| own.value).collect();
         assert_eq!(
-            options.inputs,
+            inputs,
             [
                 Input::File("a.o".into()),
                 Input::Harness("h.o".into()),
@@ -486,13 +605,24 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_a_dylib_belongs_to_it() {
+        let words = [
+            "-abs=a=1", "a.o", "-jd", "Foo", "-lazy", "b.o", "-abs=b=2", "-jd=Bar", "-lx",
+        ];
+        let options = parse(&words).unwrap();
+        assert_eq!(options.dylibs, ["main", "Foo", "Bar"]);
+        let places: Vec<usize> = options.inputs.iter().map(|own| own.dylib).collect();
+        assert_eq!(places, [0, 1, 2]);
+        assert_eq!(options.lazy, [1]);
+        let places: Vec<usize> = options.absolutes.iter().map(|own| own.dylib).collect();
+        assert_eq!(places, [0, 1]);
+        assert!(parse(&["-jd", "main"]).is_err() && parse(&["-jd=x", "-jd=x"]).is_err());
+    }
+
+    #[test]
     fn what_is_missing_is_refused_by_name() {
         let refused: &[&[&str]] = &[
-            &["-jd", "x"],
-            &["-lazy"],
-            &["-speculate=simple"],
-            &["-speculate-order=x"],
-            &["-record-lazy-execs=x"],
+            &["-speculate=other"],
             &["-oop-executor"],
             &["-oop-executor=x"],
             &["-oop-executor-connect=x"],
@@ -508,5 +638,6 @@ mod tests {
             );
         }
         assert!(parse(&["-speculate=none", "-use-memmgr=default"]).is_ok());
+        assert!(parse(&["-speculate=simple"]).is_ok_and(|options| options.speculate));
     }
 }

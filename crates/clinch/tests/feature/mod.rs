@@ -13,6 +13,7 @@ mod relocations;
 mod sections;
 mod tls;
 mod unwind;
+mod written;
 
 use crate::support::{Program, Source};
 

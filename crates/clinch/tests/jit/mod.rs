@@ -2,6 +2,8 @@
 //! llvm-jitlink itself is there, it is asked as well.
 
 mod check;
+mod debug_only;
+mod dylibs;
 mod options;
 mod probes;
 mod show;

@@ -10,6 +10,7 @@ use clinch_graph::{
 use clinch_jit::check::{self, Location};
 use clinch_jit::link::Finished;
 use clinch_target::{Arch, Instruction};
+use std::sync::Arc;
 
 /// The longest instruction of any architecture.
 const MAX_INSTRUCTION: usize = 16;
@@ -18,7 +19,8 @@ const MAX_INSTRUCTION: usize = 16;
 pub(super) struct Image<'l> {
     pub(super) arch: &'static Arch,
     pub(super) observed: &'l Observed,
-    pub(super) links: &'l [Finished],
+    /// The links, each with its dylib's place among all.
+    pub(super) links: &'l [(usize, Arc<Finished>)],
     pub(super) files: Vec<File>,
     /// What each name is, in the order of names; definitions before `-abs`.
     symbols: Map<String, Placed>,
@@ -92,7 +94,7 @@ impl<'l> Image<'l> {
 
     pub(super) fn new(
         arch: &'static Arch,
-        links: &'l [Finished],
+        links: &'l [(usize, Arc<Finished>)],
         observed: &'l Observed,
         options: &JitOptions,
     ) -> Result<Self, String> {
@@ -103,7 +105,7 @@ impl<'l> Image<'l> {
             files: Vec::new(),
             symbols: Map::default(),
         };
-        for (number, link) in links.iter().enumerate() {
+        for (number, (_, link)) in links.iter().enumerate() {
             let tables = Tables::new(arch, link);
             let made = made(&link.graph);
             for input in linked(&link.graph) {
@@ -130,7 +132,7 @@ impl<'l> Image<'l> {
         // Global names first: a local one of the same name must not hide them.
         for local in [false, true] {
             for file in &self.files {
-                let link = &self.links[file.link];
+                let (_, link) = &self.links[file.link];
                 let graph = &link.graph;
                 for symbol in graph.input(file.input).symbols().iter() {
                     let name = graph.symbol_name(symbol);
@@ -150,7 +152,7 @@ impl<'l> Image<'l> {
             }
         }
         // A link without references to the GOT's base has one all the same.
-        for link in self.links {
+        for (_, link) in self.links {
             if let Some((address, _)) = link.layout.range_of(&link.graph, SectionKind::Got) {
                 let base = "_GLOBAL_OFFSET_TABLE_".to_owned();
                 symbols.entry(base).or_insert(Placed {
@@ -160,7 +162,7 @@ impl<'l> Image<'l> {
                 });
             }
         }
-        for (name, address) in &options.absolutes {
+        for (name, address) in options.absolutes.iter().map(|own| &own.value) {
             symbols.entry(name.clone()).or_insert(Placed {
                 address: *address,
                 size: 0,
@@ -193,7 +195,7 @@ impl<'l> Image<'l> {
     }
 
     pub(super) fn link(&self, file: &File) -> &'l Finished {
-        &self.links[file.link]
+        &self.links[file.link].1
     }
 
     /// Where a section of a file is.

@@ -2,12 +2,13 @@
 
 use super::harness::Harness;
 use super::sectcreate;
-use crate::flags::jit::{Input, JitOptions};
+use crate::flags::jit::{Alias, InDylib, Input, JitOptions};
 use crate::render::Failure;
 use bytes::Bytes;
-use clinch_graph::InputName;
 use clinch_graph::index::map::Map;
-use clinch_jit::{Dylib, Library, LinkError, Search, process};
+use clinch_graph::{InputName, SymbolFlags};
+use clinch_jit::session::{Dylib, LookUpError, Match};
+use clinch_jit::{Library, LinkInput, Search, process};
 use clinch_object::elf::raw::Header;
 use clinch_object::elf::shared::SharedObject;
 use clinch_object::{Archive, FileBytes, FileKind, InputError, ReadError};
@@ -15,13 +16,17 @@ use clinch_target::Arch;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The inputs of a link.
+/// The inputs of a session.
 pub(super) struct Inputs {
-    opened: Vec<Opened>,
+    opened: Vec<InDylib<Opened>>,
     /// The members of the archives, once somebody asks for a name.
     members: OnceLock<Members>,
-    search: Search,
+    /// Where each dylib's libraries are looked for.
+    searches: Vec<Search>,
 }
+
+/// What is reached through a stub where it is too far away.
+pub(super) const FAR: SymbolFlags = SymbolFlags::CALLABLE;
 
 /// The number and content of each member, by the names of archive and member.
 type Members = Map<(String, String), Vec<(usize, Bytes)>>;
@@ -29,6 +34,10 @@ type Members = Map<(String, String), Vec<(usize, Bytes)>>;
 /// An opened input.
 enum Opened {
     Object(String, Bytes),
+    /// An object whose functions are linked when they are called.
+    Lazy(String, Bytes),
+    /// Another dylib to look into, by its place among all.
+    Dylib(usize),
     Archive(String, Bytes),
     /// What the library search makes of a file: shared libraries, linker scripts.
     Other(PathBuf),
@@ -40,24 +49,29 @@ enum Opened {
 impl Inputs {
     /// Opens everything; all that cannot be opened is told.
     pub(super) fn open(options: &JitOptions) -> Result<Self, Failure> {
-        let mut folders = options.folders.clone();
-        if options.search_system
-            && let Some(path) = std::env::var_os("LD_LIBRARY_PATH")
-        {
-            folders.extend(std::env::split_paths(&path).filter(|folder| folder.is_dir()));
-        }
+        let system = std::env::var_os("LD_LIBRARY_PATH").filter(|_| options.search_system);
+        let system: Vec<PathBuf> = system.iter().flat_map(std::env::split_paths).collect();
+        let search = |dylib| {
+            let own = options.folders.iter().filter(|own| own.dylib == dylib);
+            let own = own.map(|own| own.value.clone());
+            let system = system.iter().filter(|folder| folder.is_dir()).cloned();
+            Search {
+                folders: own.chain(system).collect(),
+                system: options.search_system,
+            }
+        };
         let mut inputs = Self {
             opened: Vec::new(),
             members: OnceLock::new(),
-            search: Search {
-                folders,
-                system: options.search_system,
-            },
+            searches: (0..options.dylibs.len()).map(search).collect(),
         };
         let mut failed = Vec::new();
         for path in &options.preload {
             match Library::open(path.as_os_str()) {
-                Ok(library) => inputs.opened.push(Opened::Library(library)),
+                Ok(library) => inputs.opened.push(InDylib {
+                    dylib: 0,
+                    value: Opened::Library(library),
+                }),
                 Err(why) => failed.push(why),
             }
         }
@@ -68,8 +82,13 @@ impl Inputs {
             failed.push(why);
         }
         let harness = harness(options, &mut failed);
-        for input in &options.inputs {
+        for (place, input) in options.inputs.iter().enumerate() {
+            let first = inputs.opened.len();
             if let Err(why) = inputs.open_one(input, options, harness.as_ref()) {
+                failed.push(why);
+            } else if options.lazy.contains(&place)
+                && let Err(why) = inputs.make_lazy(first)
+            {
                 failed.push(why);
             }
         }
@@ -82,40 +101,83 @@ impl Inputs {
 
     fn open_one(
         &mut self,
-        input: &Input,
+        input: &InDylib<Input>,
         options: &JitOptions,
         harness: Option<&Harness>,
     ) -> Result<(), String> {
-        match input {
-            Input::File(path) => self.open_file(path, options, harness),
-            Input::Harness(path) => self.open_file(path, options, None),
-            Input::HiddenArchive(path) => self.open_archive(path, options),
-            Input::WeakFile(path) => self.open_missing(path),
+        let dylib = input.dylib;
+        let found = |search: &Search, name: &str| {
+            let dylib = &options.dylibs[dylib];
+            let why = || format!("While linking {dylib}, could not find library for -l{name}");
+            search.find(name).ok_or_else(why)
+        };
+        match &input.value {
+            Input::File(path) => self.open_file(dylib, path, options, harness),
+            Input::Harness(path) => self.open_file(dylib, path, options, None),
+            Input::HiddenArchive(path) => self.open_archive(dylib, path, options),
+            Input::WeakFile(path) => self.open_missing(dylib, path),
+            Input::Library(name) | Input::HiddenLibrary(name) | Input::WeakLibrary(name)
+                if options.dylibs.contains(name) =>
+            {
+                if matches!(input.value, Input::WeakLibrary(_)) {
+                    return Err(format!(
+                        "Can't use -weak-lx or -weak_library to load JITDylib {name}"
+                    ));
+                }
+                let other = options.dylibs.iter().position(|other| other == name);
+                self.push(dylib, Opened::Dylib(other.unwrap_or(0)));
+                Ok(())
+            }
             Input::Library(name) => {
-                let path = self.search.find(name).ok_or_else(|| not_found(name))?;
-                self.open_file(&path, options, None)
+                let path = found(&self.searches[dylib], name)?;
+                self.open_file(dylib, &path, options, None)
             }
             Input::HiddenLibrary(name) => {
                 let name = format!("lib{name}.a");
-                let mut folders = self.search.all_folders();
+                let mut folders = self.searches[dylib].all_folders();
                 let path = folders.find_map(|folder| {
                     let path = folder.join(&name);
                     path.is_file().then_some(path)
                 });
                 drop(folders);
-                let path =
-                    path.ok_or_else(|| format!("While linking main, could not find {name}"))?;
-                self.open_archive(&path, options)
+                let path = path.ok_or_else(|| {
+                    format!(
+                        "While linking {}, could not find {name}",
+                        options.dylibs[dylib]
+                    )
+                })?;
+                self.open_archive(dylib, &path, options)
             }
             Input::WeakLibrary(name) => {
-                let path = self.search.find(name).ok_or_else(|| not_found(name))?;
-                self.open_missing(&path)
+                let path = found(&self.searches[dylib], name)?;
+                self.open_missing(dylib, &path)
             }
         }
     }
 
+    fn push(&mut self, dylib: usize, value: Opened) {
+        self.opened.push(InDylib { dylib, value });
+    }
+
+    /// Lets functions of what was opened since be linked when they are called.
+    fn make_lazy(&mut self, first: usize) -> Result<(), String> {
+        for opened in &mut self.opened[first..] {
+            opened.value = match std::mem::replace(&mut opened.value, Opened::Dylib(0)) {
+                Opened::Object(name, bytes) => Opened::Lazy(name, bytes),
+                Opened::Archive(name, _) => {
+                    return Err(format!(
+                        "'{name}': -lazy takes objects (-all_load makes them of an archive)"
+                    ));
+                }
+                other => other,
+            };
+        }
+        Ok(())
+    }
+
     fn open_file(
         &mut self,
+        dylib: usize,
         path: &Path,
         options: &JitOptions,
         harness: Option<&Harness>,
@@ -124,7 +186,7 @@ impl Inputs {
             .extension()
             .is_some_and(|extension| extension == "a" || extension == "lib");
         if is_archive {
-            return self.open_archive(path, options);
+            return self.open_archive(dylib, path, options);
         }
         let bytes = read(path)?;
         match FileKind::of(&bytes) {
@@ -134,12 +196,14 @@ impl Inputs {
                     Some(harness) => harness.fit(bytes).map_err(|why| wrong(path, why))?,
                     None => bytes,
                 };
-                self.opened.push(Opened::Object(name, bytes));
+                self.push(dylib, Opened::Object(name, bytes));
                 Ok(())
             }
-            FileKind::Archive | FileKind::ThinArchive => self.add_archive(path, bytes, options),
+            FileKind::Archive | FileKind::ThinArchive => {
+                self.add_archive(dylib, path, bytes, options)
+            }
             FileKind::ElfShared | FileKind::LinkerScript => {
-                self.opened.push(Opened::Other(path.to_owned()));
+                self.push(dylib, Opened::Other(path.to_owned()));
                 Ok(())
             }
             kind => Err(format!(
@@ -150,13 +214,20 @@ impl Inputs {
         }
     }
 
-    fn open_archive(&mut self, path: &Path, options: &JitOptions) -> Result<(), String> {
+    fn open_archive(
+        &mut self,
+        dylib: usize,
+        path: &Path,
+        options: &JitOptions,
+    ) -> Result<(), String> {
         let bytes = read(path)?;
         match FileKind::of(&bytes) {
-            FileKind::Archive | FileKind::ThinArchive => self.add_archive(path, bytes, options),
+            FileKind::Archive | FileKind::ThinArchive => {
+                self.add_archive(dylib, path, bytes, options)
+            }
             // Linker scripts are called so on some systems.
             FileKind::LinkerScript => {
-                self.opened.push(Opened::Other(path.to_owned()));
+                self.push(dylib, Opened::Other(path.to_owned()));
                 Ok(())
             }
             _ => {
@@ -168,6 +239,7 @@ impl Inputs {
 
     fn add_archive(
         &mut self,
+        dylib: usize,
         path: &Path,
         bytes: Bytes,
         options: &JitOptions,
@@ -177,7 +249,7 @@ impl Inputs {
         let archive = Archive::parse(bytes.clone()).map_err(fail)?;
         // Members of thin archives are files of their own, which the dylib opens.
         if !options.all_load || archive.is_thin() {
-            self.opened.push(Opened::Archive(name, bytes));
+            self.push(dylib, Opened::Archive(name, bytes));
             return Ok(());
         }
         for (index, member) in archive.members().enumerate() {
@@ -188,14 +260,14 @@ impl Inputs {
             if FileKind::of(&content) == FileKind::ElfRelocatable {
                 let text = String::from_utf8_lossy(member.name);
                 let shown = member_name(&name, index, &text);
-                self.opened.push(Opened::Object(shown, content));
+                self.push(dylib, Opened::Object(shown, content));
             }
         }
         Ok(())
     }
 
     /// A shared library that counts as missing.
-    fn open_missing(&mut self, path: &Path) -> Result<(), String> {
+    fn open_missing(&mut self, dylib: usize, path: &Path) -> Result<(), String> {
         let bytes = read(path)?;
         let shown = path.display();
         if FileKind::of(&bytes) != FileKind::ElfShared {
@@ -211,7 +283,7 @@ impl Inputs {
                 names.push(symbol.name.to_vec());
             }
         }
-        self.opened.push(Opened::Missing(names));
+        self.push(dylib, Opened::Missing(names));
         Ok(())
     }
 
@@ -226,8 +298,8 @@ impl Inputs {
                 })?
             }
             None => {
-                let first = self.opened.iter().find_map(|input| match input {
-                    Opened::Object(_, bytes) => arch_of(bytes),
+                let first = self.opened.iter().find_map(|input| match &input.value {
+                    Opened::Object(_, bytes) | Opened::Lazy(_, bytes) => arch_of(bytes),
                     _ => None,
                 });
                 first
@@ -242,48 +314,96 @@ impl Inputs {
         Ok(arch)
     }
 
-    /// Hands everything to the dylib.
-    pub(super) fn add_to(&self, dylib: &mut Dylib, options: &JitOptions) -> Result<(), Failure> {
+    /// Hands everything to the dylibs.
+    pub(super) fn add_to(&self, dylibs: &[Dylib], options: &JitOptions) -> Result<(), Failure> {
         let arch = self.arch(options)?;
-        for (name, other) in &options.aliases {
-            // What no object defines is the process's, whose address is known.
-            if options.process_symbols
-                && let Some(found) = process::find(other.as_bytes())
-            {
-                dylib.define(name, found.address);
+        for (place, dylib) in dylibs.iter().enumerate() {
+            let (mut given, mut lazy) = (Vec::new(), Vec::new());
+            for made in options.sections.iter().filter(|made| made.dylib == place) {
+                let made = &made.value;
+                let shown = made.file.display();
+                let content = FileBytes::open(&made.file)
+                    .map_err(|error| format!("'{shown}': {}", error.reason()))?;
+                let object = sectcreate::object(arch, made, &content).ok_or_else(|| {
+                    format!("-sectcreate is not supported for {}", arch.graph.name)
+                })?;
+                let name = InputName::file(&sectcreate::name(made));
+                given.push(LinkInput::Object(name, object));
             }
-        }
-        for made in &options.sections {
-            let shown = made.file.display();
-            let content = FileBytes::open(&made.file)
-                .map_err(|error| format!("'{shown}': {}", error.reason()))?;
-            let object = sectcreate::object(arch, made, &content)
-                .ok_or_else(|| format!("-sectcreate is not supported for {}", arch.graph.name))?;
-            dylib.add_object(InputName::file(&sectcreate::name(made)), object);
-        }
-        let mut errors: Vec<LinkError> = Vec::new();
-        for input in &self.opened {
-            match input {
-                Opened::Object(name, bytes) => {
-                    dylib.add_object(InputName::file(name), bytes.clone());
-                }
-                Opened::Archive(path, bytes) => {
-                    errors.extend(dylib.add_archive(path, bytes.clone()).err());
-                }
-                Opened::Other(path) => errors.extend(self.search.add_file(dylib, path).err()),
-                Opened::Missing(names) => {
-                    for name in names {
-                        dylib.define(&String::from_utf8_lossy(name), 0);
+            let mut order = vec![(dylib.id(), Match::All)];
+            for input in self.opened.iter().filter(|input| input.dylib == place) {
+                match &input.value {
+                    Opened::Object(name, bytes) => {
+                        given.push(LinkInput::Object(InputName::file(name), bytes.clone()));
                     }
+                    Opened::Lazy(name, bytes) => lazy.push((InputName::file(name), bytes.clone())),
+                    Opened::Dylib(other) => order.push((dylibs[*other].id(), Match::Exported)),
+                    Opened::Archive(path, bytes) => {
+                        given.push(LinkInput::Archive(path.clone(), bytes.clone()));
+                    }
+                    Opened::Other(path) => given.extend(self.searches[place].open_file(path)?),
+                    Opened::Missing(names) => {
+                        let names = names.iter().map(|name| String::from_utf8_lossy(name));
+                        let names: Vec<_> = names.collect();
+                        let missing = |name| (name, 0, FAR.union(SymbolFlags::WEAK));
+                        let missing = names.iter().map(AsRef::as_ref).map(missing);
+                        dylib.define(&missing.collect::<Vec<_>>())?;
+                    }
+                    Opened::Library(library) => given.push(LinkInput::Library(library.clone())),
                 }
-                Opened::Library(library) => dylib.add_library(*library),
+            }
+            dylib.set_link_order(&order);
+            dylib.add_inputs(given)?;
+            if !lazy.is_empty() {
+                dylib.add_lazy_objects(lazy)?;
             }
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(errors.into())
+        for alias in &options.aliases {
+            self.add_alias(dylibs, alias, options)?;
         }
+        Ok(())
+    }
+
+    fn add_alias(
+        &self,
+        dylibs: &[Dylib],
+        alias: &InDylib<Alias>,
+        options: &JitOptions,
+    ) -> Result<(), Failure> {
+        let Alias {
+            dylib,
+            name,
+            of_dylib,
+            of,
+        } = &alias.value;
+        let find = |named: &Option<String>| match named {
+            None => Ok(&dylibs[alias.dylib]),
+            Some(named) => {
+                let place = options.dylibs.iter().position(|dylib| dylib == named);
+                let place = place.ok_or_else(|| {
+                    format!("In alias definition \"{name}={of}\" no dylib named {named}")
+                })?;
+                Ok::<_, String>(&dylibs[place])
+            }
+        };
+        let (dylib, of_dylib) = (find(dylib)?, find(of_dylib)?);
+        if dylib.alias(name, of_dylib.id(), of).is_ok() {
+            return Ok(());
+        }
+        // What no object defines may be the process's, or in an archive.
+        let found = options
+            .process_symbols
+            .then(|| process::find(of.as_bytes()));
+        match found.flatten() {
+            Some(found) => dylib.define(&[(name, found.address, FAR)])?,
+            // Who needs an alias of nothing is told that nothing defines it.
+            None => match of_dylib.look_up(of) {
+                Ok(_) => dylib.alias(name, of_dylib.id(), of)?,
+                Err(LookUpError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            },
+        }
+        Ok(())
     }
 
     /// What an input is called: a member of an archive with its number, since there may be
@@ -309,7 +429,7 @@ impl Inputs {
     fn members(&self) -> Members {
         let mut members = Members::default();
         for input in &self.opened {
-            let Opened::Archive(name, bytes) = input else {
+            let Opened::Archive(name, bytes) = &input.value else {
                 continue;
             };
             // It was parsed before.
@@ -340,7 +460,7 @@ fn arch_of(object: &[u8]) -> Option<&'static Arch> {
 fn harness(options: &JitOptions, failed: &mut Vec<String>) -> Option<Harness> {
     let mut harness = None;
     for input in &options.inputs {
-        let Input::Harness(path) = input else {
+        let Input::Harness(path) = &input.value else {
             continue;
         };
         let harness = harness.get_or_insert_with(Harness::default);
@@ -374,8 +494,4 @@ fn wrong(path: &Path, source: ReadError) -> String {
         source,
     };
     error.to_string()
-}
-
-fn not_found(name: &str) -> String {
-    format!("While linking main, could not find library for -l{name}")
 }

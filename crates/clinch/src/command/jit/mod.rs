@@ -1,41 +1,44 @@
 //! `clinch jit`: links into memory with llvm-jitlink's options, checks, runs.
 
+mod debug_only;
 mod error;
 mod harness;
 mod image;
 mod inputs;
+mod lazy;
 mod objects;
 mod observe;
 mod sectcreate;
 mod show;
 mod symtab;
 
-use super::run::{find_thread_local_space, workers};
-use crate::flags::jit::{FLAGS, Input, JitOptions};
+use super::run::{find_thread_local_space, threads};
+use crate::flags::jit::{self, Input, JitOptions};
 use crate::flags::list;
 use crate::render::{self, Failure};
+use clinch_graph::SymbolFlags;
+use clinch_graph::index::int::u64_of;
+use clinch_jit::ProgramArguments;
 use clinch_jit::check::{self, Outcome};
 use clinch_jit::memory::{InProcess, MemoryManager, Slab};
 use clinch_jit::runtime::restart;
-use clinch_jit::{Dylib, DylibOptions, ProgramArguments};
+use clinch_jit::session::{Dylib, DylibSources, LinkPlugin, Match, Session, SessionOptions};
 use clinch_object::FileBytes;
+use debug_only::DebugOnly;
 use image::Image;
-use inputs::Inputs;
-use observe::Observed;
+use inputs::{FAR, Inputs};
+use observe::{Observed, Observer};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
-    let mut options = JitOptions::default();
-    list::parse(FLAGS, words, &mut options, |options, word| {
-        options.inputs.push(Input::File(word.into()));
-        Ok(())
-    })?;
+    let mut options = jit::parse(words)?;
     if options.help {
         print!(
             "usage: clinch jit [OPTION...] FILE...\n\n{}",
-            list::help(FLAGS)
+            list::help(jit::FLAGS)
         );
         return Ok(0);
     }
@@ -47,16 +50,23 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         return Err("no input files".into());
     }
     if let Some(table) = &options.symbolicate {
-        symtab::symbolicate(table, &options.inputs)?;
+        let inputs: Vec<_> = options
+            .inputs
+            .into_iter()
+            .map(|input| input.value)
+            .collect();
+        symtab::symbolicate(table, &inputs)?;
         return Ok(0);
     }
     if options.slab_address.is_some() && (options.slab_size.is_none() || !options.no_exec) {
         return Err("-slab-address needs -slab-allocate and -noexec".into());
     }
+    lazy::check(&mut options)?;
+    let options = Arc::new(options);
     link_and_run(&options).map_err(|failure| error::Reported::new(failure, &options).into())
 }
 
-fn link_and_run(options: &JitOptions) -> Result<u8, Failure> {
+fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
     restart::restore();
     let inputs = Inputs::open(options)?;
     let arch = inputs.arch(options)?;
@@ -65,70 +75,94 @@ fn link_and_run(options: &JitOptions) -> Result<u8, Failure> {
         let address = options.slab_address.unwrap_or(0x1000_0000);
         Slab::new(address, size, options.slab_page)
     });
-    let memory: Arc<dyn MemoryManager> = match slab {
-        Some(slab) if options.no_exec => Arc::new(slab),
-        _ => Arc::new(InProcess::new()),
+    let memory = || -> Arc<dyn MemoryManager> {
+        match &slab {
+            Some(slab) if options.no_exec => Arc::new(slab.clone()),
+            _ => Arc::new(InProcess::new()),
+        }
     };
-    let dylib_options = DylibOptions {
-        link_all: false,
-        process_symbols: options.process_symbols,
-        // What the peer has in its own process: the C++ runtime among others.
-        default_libraries: options.process_symbols && !options.phony_externals && !options.no_exec,
-        phony_externals: options.phony_externals,
+    let session_options = SessionOptions {
+        threads: threads(options.threads),
         execute: !options.no_exec,
+        keep_graphs: Image::is_wanted(options),
         audience: options.audience,
     };
-    let workers = workers(options.threads);
-    let mut dylib = Dylib::new("main", arch, dylib_options, memory, Arc::new(workers));
-    for (name, address) in &options.absolutes {
-        dylib.define_value(name, *address);
-    }
-    dylib.define(
-        "llvm_jitlink_setTestResultOverride",
-        clinch_graph::index::int::u64_of((set_result as *const ()).addr()),
-    );
-    inputs.add_to(&mut dylib, options)?;
-
+    let session = Session::new(arch, session_options);
     let observed = Arc::new(Observed::new(inputs));
-    let passes = observe::passes(&observed, options);
-    // What an alias stands for is linked before anybody knows whether it is used.
-    let wanted: Vec<&str> = std::iter::once(options.entry.as_str())
-        .chain(options.aliases.iter().map(|(_, other)| other.as_str()))
-        .collect();
-    let linked = dylib.link(&wanted, passes).map_err(Failure::from);
-    linked.inspect_err(find_thread_local_space)?;
-    if options.show.times {
-        render::times(&dylib.times().steps);
+    let observer = Observer::new(Arc::clone(&observed), Arc::clone(options));
+    session.add_plugin(Arc::new(observer));
+    let names = Arc::clone(&observed);
+    let debug = DebugOnly::new(options, arch, move |input| names.inputs.name_of(input));
+    let debug = debug.map(Arc::new);
+    if let Some(debug) = &debug {
+        session.add_plugin(Arc::clone(debug) as Arc<dyn LinkPlugin>);
+        debug.session(options);
     }
-    let entry = dylib.address(&options.entry).or_else(|| {
-        let (_, other) = options
-            .aliases
-            .iter()
-            .find(|(name, _)| *name == options.entry)?;
-        dylib.address(other)
-    });
-    let Some(entry) = entry else {
-        return Err(format!("Symbols not found: [ {} ]", options.entry).into());
+    let sources = DylibSources {
+        process: options.process_symbols,
+        // What the peer has in its own process: the C++ runtime among others.
+        default_libraries: options.process_symbols && !options.phony_externals,
+        phony: options.phony_externals,
     };
+    let mut dylibs = Vec::with_capacity(options.dylibs.len());
+    for (place, name) in options.dylibs.iter().enumerate() {
+        let dylib = session.create_dylib_in(name, sources, memory())?;
+        let values = options.absolutes.iter().filter(|own| own.dylib == place);
+        let values = values.map(|own| (own.value.0.as_str(), own.value.1, SymbolFlags::empty()));
+        dylib.define(&values.collect::<Vec<_>>())?;
+        let override_result = u64_of((set_result as *const ()).addr());
+        let flags = FAR.union(SymbolFlags::WEAK);
+        dylib.define(&[("llvm_jitlink_setTestResultOverride", override_result, flags)])?;
+        dylibs.push(dylib);
+    }
+
+    let started = Instant::now();
+    observed.inputs.add_to(&dylibs, options)?;
+    let read = started.elapsed();
+    let order: Vec<_> = dylibs
+        .iter()
+        .map(|dylib| (dylib.id(), Match::All))
+        .collect();
+    let linked = session.look_up(&order, &[&options.entry]);
+    let linked = linked.map_err(Failure::from);
+    let found = linked.inspect_err(find_thread_local_space)?;
+    let entry = found.first().copied().unwrap_or(0);
+    if let Some(debug) = &debug {
+        debug.entry(options, entry);
+    }
+    if options.show.times {
+        let mut steps = vec![("read", read)];
+        steps.extend(dylibs.iter().flat_map(Dylib::times));
+        render::times(&steps);
+    }
     if Image::is_wanted(options) {
-        dylib.look_at_links(|links| {
-            let image = Image::new(arch, links, &observed, options)?;
-            show::linked(&image, options)?;
-            check_rules(&image, options)
-        })?;
+        let links = dylibs.iter().enumerate();
+        let links = links.flat_map(|(place, dylib)| {
+            let links = dylib.links().into_iter();
+            links.map(move |link| (place, link))
+        });
+        let links: Vec<_> = links.collect();
+        let image = Image::new(arch, &links, &observed, options)?;
+        show::linked(&image, options)?;
+        check_rules(&image, options)?;
     }
     if options.no_exec {
         // The process ends here; taking everything apart first would only cost time.
         clinch_jit::runtime::exit::exit(0);
     }
-    super::start(&dylib, entry, &program_arguments(options), |status| {
+    if let Some(debug) = &debug {
+        debug.runs(options);
+    }
+    lazy::speculate(&dylibs, options)?;
+    super::start(&dylibs, entry, &program_arguments(options), |status| {
         // Handlers may change the result, so they run before it is asked for.
-        super::finalize(&dylib);
-        match RESULT.load(Ordering::Relaxed) {
+        super::finalize(&dylibs)?;
+        lazy::record(&observed, options)?;
+        Ok(match RESULT.load(Ordering::Relaxed) {
             NO_RESULT => status,
             // Exit statuses are their lowest bits.
             result => i32::try_from(result & 0xff).unwrap_or(status),
-        }
+        })
     })
 }
 
@@ -176,7 +210,7 @@ fn check_rules(image: &Image<'_>, options: &JitOptions) -> Result<(), Failure> {
 
 /// What the program is given: the first file's name and the words behind `-args`.
 fn program_arguments(options: &JitOptions) -> ProgramArguments {
-    let name = options.inputs.iter().find_map(|input| match input {
+    let name = options.inputs.iter().find_map(|input| match &input.value {
         Input::File(path) => Some(path.clone().into_os_string()),
         _ => None,
     });

@@ -3,12 +3,12 @@
 
 use super::image::Image;
 use super::inputs::Inputs;
-use super::{objects, show};
+use super::show;
 use crate::flags::jit::JitOptions;
-use clinch_graph::index::map::Map;
-use clinch_graph::{Addressable, InputId, LinkGraph, SymbolId};
+use clinch_graph::{InputId, LinkGraph};
 use clinch_jit::passes::Passes;
-use std::sync::atomic::{AtomicU64, Ordering};
+use clinch_jit::session::{LinkInfo, LinkPlugin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What was seen while linking.
@@ -19,6 +19,10 @@ pub(super) struct Observed {
     contents: Mutex<Vec<(u64, Vec<u8>)>>,
     /// The size of all blocks before pruning.
     pub(super) size_before: AtomicU64,
+    /// Whether the process's own dylib was printed.
+    is_shown: AtomicBool,
+    /// Lazy functions that were called, with their dylibs.
+    called: Mutex<Vec<(String, String)>>,
 }
 
 impl Observed {
@@ -27,7 +31,15 @@ impl Observed {
             inputs,
             contents: Mutex::default(),
             size_before: AtomicU64::new(0),
+            is_shown: AtomicBool::new(false),
+            called: Mutex::default(),
         }
+    }
+
+    /// Lazy functions that were called, with their dylibs, in the order of their first calls.
+    pub(super) fn called(&self) -> Vec<(String, String)> {
+        let called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+        called.clone()
     }
 
     /// Fills `bytes` with what was linked to lie at an address; answers whether all of it was.
@@ -61,30 +73,52 @@ pub(super) fn linked(graph: &LinkGraph) -> impl Iterator<Item = InputId> + '_ {
     inputs.filter_map(|(id, input)| (!input.blocks().is_empty()).then_some(id))
 }
 
-/// The passes that the options want.
-pub(super) fn passes(observed: &Arc<Observed>, options: &JitOptions) -> Passes {
-    let mut passes = Passes::default();
-    let seen = Arc::clone(observed);
-    passes.pre_prune.push((
-        "duplicates".to_owned(),
-        Box::new(move |graph| duplicates(graph, &seen)),
-    ));
-    if !options.aliases.is_empty() {
-        let aliases = options.aliases.clone();
-        passes.pre_prune.push((
-            "aliases".to_owned(),
-            Box::new(move |graph| define_aliases(graph, &aliases)),
-        ));
+/// The absolute symbols of a dylib.
+pub(super) fn absolutes_of(options: &JitOptions, dylib: &str) -> Vec<(String, u64)> {
+    let own = options.absolutes.iter();
+    let own = own.filter(|own| options.dylibs[own.dylib] == dylib);
+    own.map(|own| own.value.clone()).collect()
+}
+
+/// Looks at every link of the session.
+pub(super) struct Observer {
+    observed: Arc<Observed>,
+    options: Arc<JitOptions>,
+}
+
+impl Observer {
+    pub(super) fn new(observed: Arc<Observed>, options: Arc<JitOptions>) -> Self {
+        Self { observed, options }
     }
+}
+
+impl LinkPlugin for Observer {
+    fn modify_passes(&self, link: &LinkInfo, _graph: &LinkGraph, passes: &mut Passes) {
+        install(&self.observed, &self.options, link, passes);
+    }
+
+    fn notify_called(&self, dylib: &str, function: &str) {
+        let called = &self.observed.called;
+        let mut called = called.lock().unwrap_or_else(PoisonError::into_inner);
+        called.push((dylib.to_owned(), function.to_owned()));
+    }
+}
+
+/// Installs the passes that the options want.
+fn install(observed: &Arc<Observed>, options: &JitOptions, link: &LinkInfo, passes: &mut Passes) {
     let show = &options.show;
     if show.initial_symbols {
         let (seen, process) = (Arc::clone(observed), options.process_symbols);
-        let absolutes = options.absolutes.clone();
+        let name = link.dylib_name.clone();
+        let absolutes = absolutes_of(options, &name);
         passes.pre_prune.push((
             "show-init-es".to_owned(),
             Box::new(move |graph| {
                 let symbols = show::symbols(graph, &seen, &absolutes, &|_, _| None);
-                show::session(process, &symbols);
+                if process && !seen.is_shown.swap(true, Ordering::Relaxed) {
+                    show::process();
+                }
+                show::dylib(&name, process, &symbols);
                 Ok(())
             }),
         ));
@@ -107,7 +141,7 @@ pub(super) fn passes(observed: &Arc<Observed>, options: &JitOptions) -> Passes {
             "pre-prune-total-block-size".to_owned(),
             Box::new(move |graph| {
                 let size = graph.blocks().map(|block| graph.block_size(block)).sum();
-                seen.size_before.store(size, Ordering::Relaxed);
+                seen.size_before.fetch_add(size, Ordering::Relaxed);
                 Ok(())
             }),
         ));
@@ -127,72 +161,4 @@ pub(super) fn passes(observed: &Arc<Observed>, options: &JitOptions) -> Passes {
             }),
         ));
     }
-    passes
-}
-
-/// Objects that nothing needs are not linked, but a second definition of a name is a mistake all
-/// the same. (Members of archives may define what an object defines.)
-fn duplicates(graph: &LinkGraph, observed: &Observed) -> Result<(), String> {
-    let is_object = |input: &clinch_graph::Input| input.name.member.is_none();
-    let mut idle = graph.inputs().skip(1);
-    // Among objects that take part, the resolution has told them.
-    if !idle.any(|(_, input)| is_object(input) && input.blocks().is_empty()) {
-        return Ok(());
-    }
-    let mut first: Map<&[u8], InputId> = Map::default();
-    for (id, input) in graph.inputs().skip(1).filter(|(_, input)| is_object(input)) {
-        // The reader, which ran before, has refused what cannot be read.
-        for entry in objects::symbols(input.bytes()).unwrap_or_default() {
-            if !entry.is_global_definition() || entry.is_weak() || entry.is_common() {
-                continue;
-            }
-            if first
-                .insert(entry.name, id)
-                .is_some_and(|other| other != id)
-            {
-                return Err(format!(
-                    "In {}, duplicate definition of symbol '{}'",
-                    observed.inputs.name_of(input),
-                    String::from_utf8_lossy(entry.name)
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Makes references to an alias references to what it stands for, where a linked object defines
-/// that; elsewhere the alias has the address that it was given before.
-fn define_aliases(graph: &mut LinkGraph, aliases: &[(String, String)]) -> Result<(), String> {
-    for (name, other) in aliases {
-        let named = |graph: &LinkGraph, name: &str| -> Vec<SymbolId> {
-            let symbols = graph.symbols();
-            symbols
-                .filter(|&symbol| {
-                    graph.symbol_flags(symbol).is_global()
-                        && graph.symbol_name(symbol) == name.as_bytes()
-                })
-                .collect()
-        };
-        let definition =
-            named(graph, other)
-                .into_iter()
-                .find_map(|symbol| match graph.addressable(symbol) {
-                    Addressable::Block { block, offset } => {
-                        Some((block, offset, graph.symbol_size(symbol)))
-                    }
-                    _ => None,
-                });
-        let Some((block, offset, size)) = definition else {
-            continue;
-        };
-        for symbol in named(graph, name) {
-            if graph.symbol_flags(symbol).is_external() {
-                graph
-                    .make_defined(symbol, block, offset, size)
-                    .map_err(|why| why.to_string())?;
-            }
-        }
-    }
-    Ok(())
 }

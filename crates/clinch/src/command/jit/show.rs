@@ -1,7 +1,7 @@
 //! What `-show-…` prints, in llvm-jitlink's form.
 
 use super::image::{File, Image, Placed, address, block_of, is_mark};
-use super::observe::Observed;
+use super::observe::{Observed, absolutes_of};
 use super::{objects, symtab};
 use crate::flags::jit::JitOptions;
 use clinch_graph::{
@@ -28,13 +28,18 @@ pub(super) fn linked(image: &Image<'_>, options: &JitOptions) -> Result<(), Stri
     }
     print!("{text}");
     if show.final_symbols {
-        let mut all = Vec::new();
-        for link in image.links {
-            let place = |input, name: &str| image.linked_address(input, name);
-            let absolutes = &options.absolutes;
-            all.extend(symbols(&link.graph, image.observed, absolutes, &place));
+        if options.process_symbols {
+            process();
         }
-        session(options.process_symbols, &all);
+        for (number, name) in options.dylibs.iter().enumerate() {
+            let mut all = Vec::new();
+            for (_, link) in image.links.iter().filter(|(of, _)| *of == number) {
+                let place = |input, name: &str| image.linked_address(input, name);
+                let absolutes = absolutes_of(options, name);
+                all.extend(symbols(&link.graph, image.observed, &absolutes, &place));
+            }
+            dylib(name, options.process_symbols, &all);
+        }
     }
     if show.addresses {
         print!("{}", addresses(image)?);
@@ -42,7 +47,7 @@ pub(super) fn linked(image: &Image<'_>, options: &JitOptions) -> Result<(), Stri
     if let Some(path) = &options.symbol_table {
         symtab::write(image, path)?;
     }
-    let after = image.links.iter().flat_map(|link| {
+    let after = image.links.iter().flat_map(|(_, link)| {
         let graph = &link.graph;
         let placed = graph
             .blocks()
@@ -367,18 +372,24 @@ fn strength(entry: &objects::Entry<'_>) -> &'static str {
     }
 }
 
-/// Prints the dylibs, which are the process (when its symbols are used) and the one that is
-/// linked, with their symbols. Numbers stand where llvm-jitlink prints pointers.
-pub(super) fn session(process: bool, symbols: &[Symbol]) {
-    const SESSION: &str = "(ES: 0x0000000000000001, State = Open)";
+/// What stands where llvm-jitlink prints a pointer and a state.
+const SESSION: &str = "(ES: 0x0000000000000001, State = Open)";
+
+/// Prints the dylib that stands for the process.
+pub(super) fn process() {
+    println!("JITDylib \"Process\" {SESSION}");
+    println!("Link order: [ (\"Process\", MatchAllSymbols) ]\nSymbol table:");
+}
+
+/// Prints a dylib with its symbols, which finds those of the process behind its own. Numbers stand
+/// where llvm-jitlink prints pointers.
+pub(super) fn dylib(name: &str, process: bool, symbols: &[Symbol]) {
     let mut text = String::new();
-    let mut order = "(\"main\", MatchAllSymbols)".to_owned();
+    let mut order = format!("(\"{name}\", MatchAllSymbols)");
     if process {
-        text += &format!("JITDylib \"Process\" {SESSION}\n");
-        text += "Link order: [ (\"Process\", MatchAllSymbols) ]\nSymbol table:\n";
         order += ", (\"Process\", MatchExportedSymbolsOnly)";
     }
-    text += &format!("JITDylib \"main\" {SESSION}\nLink order: [ {order} ]\nSymbol table:\n");
+    text += &format!("JITDylib \"{name}\" {SESSION}\nLink order: [ {order} ]\nSymbol table:\n");
     for (name, entry) in symbols {
         let address = match entry.address {
             Some(address) => format!("{address:#x}"),

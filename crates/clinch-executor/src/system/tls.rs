@@ -17,7 +17,7 @@
 //! programs that can start again.
 
 use super::placed_tls::PlacedBlock;
-use crate::error::MemoryError;
+use crate::wire::Refusal;
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -54,7 +54,7 @@ struct Used {
 
 /// A dylib's thread-local block, at the same offset in every thread.
 #[derive(Debug)]
-pub struct ThreadBlock {
+pub(crate) struct ThreadBlock {
     place: Place,
     size: u64,
 }
@@ -76,7 +76,11 @@ impl ThreadBlock {
     ///
     /// # Errors
     /// There is none of that size or alignment.
-    pub fn new(size: u64, align: u64) -> Result<Self, MemoryError> {
+    pub(crate) fn new(size: u64, align: u64) -> Result<Self, Refusal> {
+        let align = align.max(1);
+        if !align.is_power_of_two() {
+            return Err(Refusal::Unaligned(align));
+        }
         let part = Part::new(size, align);
         let have = match part {
             Ok(part) => {
@@ -92,7 +96,7 @@ impl ThreadBlock {
                 place: Place::Placed(block),
                 size,
             }),
-            None => Err(MemoryError::NoThreadLocalSpace {
+            None => Err(Refusal::NoThreadLocalSpace {
                 want: size,
                 align,
                 have,
@@ -101,7 +105,7 @@ impl ThreadBlock {
     }
 
     /// The block's offset from the thread pointer.
-    pub fn tp_offset(&self) -> i64 {
+    pub(crate) fn tp_offset(&self) -> i64 {
         match &self.place {
             Place::Reserve(part) => reserve_offset().wrapping_add_unsigned(part.start),
             Place::Placed(block) => block.tp_offset(),
@@ -112,7 +116,7 @@ impl ThreadBlock {
     ///
     /// # Errors
     /// The program's initial image is not where it should be.
-    pub fn initialize(&self, image: &[u8]) -> Result<(), MemoryError> {
+    pub(crate) fn initialize(&self, image: &[u8]) -> Result<(), Refusal> {
         let size = usize_of_u64(self.size);
         let image = &image[..image.len().min(size)];
         match &self.place {
@@ -154,7 +158,7 @@ impl Part {
         Err(have - last)
     }
 
-    fn initialize(&self, values: &[u8]) -> Result<(), MemoryError> {
+    fn initialize(&self, values: &[u8]) -> Result<(), Refusal> {
         write_image(self.start, values)?;
         let own = RESERVE.with(|reserve| u64_of(reserve.get().expose_provenance()));
         // SAFETY: the calling thread's part of the reserve, which this block owns.
@@ -171,7 +175,7 @@ impl Drop for Part {
 }
 
 /// The offset of an address in the calling thread's storage from its thread pointer.
-pub fn offset_of(address: u64) -> i64 {
+fn offset_of(address: u64) -> i64 {
     address.wrapping_sub(thread_pointer()).cast_signed()
 }
 
@@ -195,12 +199,12 @@ pub(super) fn thread_pointer() -> u64 {
 }
 
 /// Writes into the initial image of the program's thread-local block.
-fn write_image(start: u64, values: &[u8]) -> Result<(), MemoryError> {
+fn write_image(start: u64, values: &[u8]) -> Result<(), Refusal> {
     /// Two writers of one page must not seal it for one another.
     static WRITING: Mutex<()> = Mutex::new(());
     const PAGE: u64 = 4096;
     let missing = || {
-        MemoryError::Runtime(
+        Refusal::ThreadLocal(
             "the initial image of this program's thread-local variables was not found".to_owned(),
         )
     };
@@ -302,10 +306,7 @@ mod tests {
     #[test]
     fn the_reserve_has_an_end() {
         let error = ThreadBlock::new(u64_of(SIZE) + 1, 8).err();
-        assert!(matches!(
-            error,
-            Some(MemoryError::NoThreadLocalSpace { .. })
-        ));
+        assert!(matches!(error, Some(Refusal::NoThreadLocalSpace { .. })));
         assert!(ThreadBlock::new(8, 4096).is_err());
     }
 }

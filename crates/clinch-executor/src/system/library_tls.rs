@@ -14,7 +14,7 @@ use super::tls_object::Object;
 ///
 /// # Errors
 /// What the dynamic linker says: most likely that the spare part of the static block is full.
-pub fn offsets(names: &[&[u8]]) -> Result<Vec<Option<i64>>, String> {
+pub(crate) fn offsets(names: &[&[u8]]) -> Result<Vec<Option<i64>>, String> {
     if names.is_empty() {
         return Ok(Vec::new());
     }

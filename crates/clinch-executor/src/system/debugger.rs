@@ -6,7 +6,7 @@
 //! attach and read the list at any time, and cannot ask for anything to be made. So images are made
 //! for every link with debugger support, whether or not a debugger is there.
 
-use crate::process;
+use super::library;
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
@@ -94,8 +94,8 @@ impl List {
     }
 
     fn exported() -> Option<Self> {
-        let descriptor = process::find(b"__jit_debug_descriptor")?;
-        let register = process::find(b"__jit_debug_register_code")?;
+        let descriptor = library::find(b"__jit_debug_descriptor")?;
+        let register = library::find(b"__jit_debug_register_code")?;
         if descriptor.size != u64_of(size_of::<Descriptor>()) || register.is_data {
             return None;
         }
@@ -120,7 +120,7 @@ impl List {
     ///
     /// # Safety
     /// Under the lock; the image stays until the entry is removed.
-    unsafe fn add(self, image: &[u8]) -> NonNull<Entry> {
+    unsafe fn add(self, image: *const u8, size: u64) -> NonNull<Entry> {
         let descriptor = self.descriptor.as_ptr();
         // SAFETY: the caller holds the lock; the list's entries are alive until they are removed.
         unsafe {
@@ -128,8 +128,8 @@ impl List {
             let entry = NonNull::from(Box::leak(Box::new(Entry {
                 next,
                 previous: ptr::null_mut(),
-                image: image.as_ptr(),
-                size: u64_of(image.len()),
+                image,
+                size,
             })));
             if let Some(next) = NonNull::new(next) {
                 (*next.as_ptr()).previous = entry.as_ptr();
@@ -182,10 +182,9 @@ impl List {
 
 /// An image that debuggers know of, until this is dropped.
 #[derive(Debug)]
-pub struct Registration {
+pub(crate) struct Registration {
     entry: NonNull<Entry>,
-    /// What the entry points at.
-    _image: Vec<u8>,
+    address: u64,
     blank: Vec<u8>,
 }
 
@@ -197,16 +196,25 @@ unsafe impl Sync for Registration {}
 impl Registration {
     /// Tells debuggers of an image. Takes the same time however many there are. `blank` is an
     /// image of nothing.
-    pub(crate) fn new(image: Vec<u8>, blank: Vec<u8>) -> Self {
+    ///
+    /// # Safety
+    /// It must be readable and stay until the value is dropped.
+    pub(crate) unsafe fn at(address: u64, size: u64, blank: Vec<u8>) -> Self {
         let list = List::of_process();
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the lock is held; the image lives as long as the entry.
-        let entry = unsafe { list.add(&image) };
+        let image = ptr::with_exposed_provenance(usize_of_u64(address));
+        // SAFETY: the lock is held; the caller's promise.
+        let entry = unsafe { list.add(image, size) };
         Self {
             entry,
-            _image: image,
+            address,
             blank,
         }
+    }
+
+    /// Where the image is.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
     }
 }
 
@@ -220,7 +228,7 @@ impl Drop for Registration {
             list.remove(self.entry);
             // GDB keeps breakpoints in code that goes, and fails to set them when its memory is
             // gone, until it looks all breakpoints up again; which it does for new code only.
-            let blank = list.add(&self.blank);
+            let blank = list.add(self.blank.as_ptr(), u64_of(self.blank.len()));
             list.remove(blank);
         }
     }
