@@ -1,12 +1,11 @@
 //! Files and libraries by name: what a path or `-l` stands for.
 
 use crate::error::LinkError;
-use crate::process::Library;
 use bytes::Bytes;
 use clinch_graph::InputName;
 use clinch_object::script::{ScriptInput, ScriptInputKind, parse_library_script};
 use clinch_object::{FileBytes, FileKind};
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Something that a dylib can be given.
@@ -16,8 +15,13 @@ pub enum LinkInput {
     Object(InputName, Bytes),
     /// An archive, by its path.
     Archive(String, Bytes),
-    /// A shared library that was opened.
-    Library(Library),
+    /// A shared library, which the process where the code is opens.
+    Library {
+        /// What the dynamic linker is given: a path, or a name that it looks for.
+        name: OsString,
+        /// What messages call it.
+        label: String,
+    },
 }
 
 /// Where libraries are looked for.
@@ -84,12 +88,8 @@ impl Search {
             Some(path) => self.open_file(&path),
             // A library may be installed without the link that development packages bring.
             None if self.system => {
-                let soname = format!("lib{name}.so");
-                let library = Library::open(OsStr::new(&soname)).map_err(|_| LinkError::File {
-                    path: format!("-l{name}"),
-                    why: "library not found".to_owned(),
-                })?;
-                Ok(vec![LinkInput::Library(library)])
+                let (label, name) = (format!("-l{name}"), format!("lib{name}.so").into());
+                Ok(vec![LinkInput::Library { name, label }])
             }
             None => Err(LinkError::File {
                 path: format!("-l{name}"),
@@ -133,8 +133,10 @@ impl Search {
             FileKind::ElfShared => {
                 // The dynamic linker searches its own folders for a name without a slash.
                 let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-                let library = Library::open(full.as_os_str()).map_err(fail)?;
-                opened.push(LinkInput::Library(library));
+                opened.push(LinkInput::Library {
+                    name: full.into_os_string(),
+                    label: text,
+                });
                 Ok(())
             }
             FileKind::LinkerScript if depth < MAX_DEPTH => {

@@ -68,10 +68,18 @@ pub fn join(
     target: &'static GraphTarget,
     parts: &[Part<'_>],
 ) -> Result<LinkGraph, JoinError> {
+    let mut joined = LinkGraph::new(name, target);
+    // First, as in any input: formats have a symbol for it at that place.
+    let nothing = joined.add_symbol(NewSymbol {
+        name: &[],
+        base: Addressable::Absolute(0),
+        size: 0,
+        flags: SymbolFlags::empty(),
+    })?;
     let mut joiner = Joiner {
-        joined: LinkGraph::new(name, target),
+        joined,
         by_name: Map::default(),
-        nothing: None,
+        nothing,
         tables: Map::default(),
     };
     let mut maps = Vec::with_capacity(parts.len());
@@ -119,7 +127,7 @@ struct Joiner<'a> {
     joined: LinkGraph,
     by_name: Map<&'a [u8], Known>,
     /// The symbol of value 0.
-    nothing: Option<SymbolId>,
+    nothing: SymbolId,
     /// Sections of which there is one of a name.
     tables: Map<&'a [u8], SectionId>,
 }
@@ -358,7 +366,7 @@ impl<'a> Joiner<'a> {
                     Some(target) => Edge { target, ..edge },
                     None if graph.section_lifetime(section) == Lifetime::NoAlloc => {
                         // Debug information of what is not there says so by the value 0.
-                        let target = self.nothing()?;
+                        let target = self.nothing;
                         Edge {
                             target,
                             addend: 0,
@@ -413,7 +421,7 @@ impl<'a> Joiner<'a> {
                 self.joined.make_defined(new, block, offset, size)?;
                 new
             }
-            Addressable::Absolute(0) if graph.symbol_name(symbol).is_empty() => self.nothing()?,
+            Addressable::Absolute(0) if graph.symbol_name(symbol).is_empty() => self.nothing,
             Addressable::Absolute(_) | Addressable::Common { .. } => self.add(graph, symbol)?,
             Addressable::Discarded | Addressable::Null => return Ok(None),
         };
@@ -449,20 +457,6 @@ impl<'a> Joiner<'a> {
             // Cannot fail: a symbol that has been looked up by its name has one.
             let _ = self.joined.set_symbol_scope(known, flags.scope());
         }
-    }
-
-    fn nothing(&mut self) -> Result<SymbolId, GraphError> {
-        if let Some(nothing) = self.nothing {
-            return Ok(nothing);
-        }
-        let nothing = self.joined.add_symbol(NewSymbol {
-            name: &[],
-            base: Addressable::Absolute(0),
-            size: 0,
-            flags: SymbolFlags::empty(),
-        })?;
-        self.nothing = Some(nothing);
-        Ok(nothing)
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Executor {
     pub most_calls: usize,
     /// The stack of a call.
     pub stack_size: usize,
+    /// Whether the C library is to call this process by the first argument of the program that it
+    /// runs, in messages: for a process that is there for nothing else.
+    pub names_process: bool,
 }
 
 impl Executor {
@@ -62,6 +65,7 @@ impl Executor {
             most_reserved: 1 << 40,
             most_calls: 256,
             stack_size: 8 << 20,
+            names_process: false,
         }
     }
 
@@ -104,6 +108,7 @@ impl Executor {
             state: Mutex::new(State::new(self.most_reserved)),
             changed: Condvar::new(),
             threads: Threads::new(self.most_calls, self.stack_size),
+            names_process: self.names_process,
             limits: self.limits,
             heartbeat: self.limits.heartbeat_for(opened.silence),
         });
@@ -165,6 +170,7 @@ struct Connection {
     /// A dispatch was answered, or the connection has ended.
     changed: Condvar,
     threads: Threads,
+    names_process: bool,
     limits: Limits,
     heartbeat: Duration,
 }
@@ -318,6 +324,9 @@ impl Connection {
                 ControlFlow::Break(self.look_up(library, &names))
             }
             ToExecutor::Arguments { values } => done(Arguments::new(&values).map(|arguments| {
+                if self.names_process {
+                    arguments.name_process();
+                }
                 lock(&self.state).arguments.push(Arc::new(arguments));
             })),
             ToExecutor::Finalize { segments, steps } => match self.place(&segments) {

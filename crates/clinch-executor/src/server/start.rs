@@ -58,25 +58,25 @@ impl Executor {
         listening: impl FnOnce(SocketAddr),
     ) -> Result<(), Error> {
         process::reset_signals();
+        let sealed = self.sealed || !matches!(endpoint, Endpoint::Descriptors(..));
+        let executor = Self {
+            sealed,
+            names_process: true,
+            ..self.clone()
+        };
         let served = match endpoint {
-            Endpoint::Descriptors(input, output) => self.serve(Stream::inherited(*input, *output)?),
-            Endpoint::Listen(address) => self.sealed().listen(address, listening),
+            Endpoint::Descriptors(input, output) => {
+                executor.serve(Stream::inherited(*input, *output)?)
+            }
+            Endpoint::Listen(address) => executor.listen(address, listening),
             Endpoint::Connect(address) => {
-                let stream = Stream::connect(address, self.limits.handshake)?;
-                self.sealed().serve(stream)
+                executor.serve(Stream::connect(address, self.limits.handshake)?)
             }
         };
         if matches!(served, Err(Error::StillRunning(_))) {
             process::exit_now(1);
         }
         served
-    }
-
-    fn sealed(&self) -> Self {
-        Self {
-            sealed: true,
-            ..self.clone()
-        }
     }
 
     fn listen(&self, address: &str, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {

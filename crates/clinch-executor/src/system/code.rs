@@ -93,6 +93,8 @@ fn low_int(value: usize) -> i32 {
 
 unsafe extern "C" {
     static environ: *mut *mut c_char;
+    static mut program_invocation_name: *mut c_char;
+    static mut program_invocation_short_name: *mut c_char;
     fn __cxa_finalize(handle: *mut c_void);
     fn __register_frame(begin: *const c_void);
     fn __deregister_frame(begin: *const c_void);
@@ -172,6 +174,22 @@ impl Arguments {
             .collect();
         pointers.push(0);
         Ok(Self { strings, pointers })
+    }
+
+    /// Makes the C library call the program by its first argument in messages, for as long as the
+    /// process lives.
+    pub fn name_process(&self) {
+        let Some(name) = self.strings.first() else {
+            return;
+        };
+        let name = name.clone().into_raw();
+        // SAFETY: the string is valid and is never freed; the C library reads these variables when
+        // it writes messages, and no other thread of ours uses them.
+        unsafe {
+            let slash = libc::strrchr(name, c_int::from(b'/'));
+            program_invocation_name = name;
+            program_invocation_short_name = if slash.is_null() { name } else { slash.add(1) };
+        }
     }
 
     /// The arguments.

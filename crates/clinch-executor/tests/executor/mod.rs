@@ -1,5 +1,6 @@
 //! Tests by topic.
 
+mod actions;
 mod calls;
 mod handshake;
 mod hostile;

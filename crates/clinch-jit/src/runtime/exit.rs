@@ -1,7 +1,7 @@
 //! Starting a program in this process and ending it.
 
 use clinch_executor::own::{self, Arguments};
-use std::ffi::{OsString, c_char, c_int};
+use std::ffi::{OsString, c_int};
 use std::os::unix::ffi::OsStringExt;
 
 pub use clinch_executor::own::{exit, reset_signals};
@@ -35,25 +35,7 @@ impl ProgramArguments {
 
     /// Makes the C library call the program by its first argument in messages.
     pub fn name_process(&self) {
-        unsafe extern "C" {
-            static mut program_invocation_name: *const c_char;
-            static mut program_invocation_short_name: *const c_char;
-        }
-        let Some(name) = self.arguments.values().next() else {
-            return;
-        };
-        // SAFETY: the string lives as long as the process; no other thread of ours uses these
-        // variables.
-        unsafe {
-            let name = name.as_ptr();
-            let slash = libc::strrchr(name, c_int::from(b'/'));
-            program_invocation_name = name;
-            program_invocation_short_name = if slash.is_null() {
-                name
-            } else {
-                slash.add(1).cast_const()
-            };
-        }
+        self.arguments.name_process();
     }
 }
 

@@ -71,7 +71,14 @@ impl Dylib {
                 LinkInput::Archive(path, bytes) => {
                     errors.extend(self.add_archive(&path, bytes).err());
                 }
-                LinkInput::Library(library) => self.add_library(library),
+                LinkInput::Library { name, label } => match self.core.process.open_library(&name) {
+                    Ok(library) => self.add_library(library),
+                    Err(_) if label.starts_with("-l") => errors.push(LinkError::File {
+                        path: label,
+                        why: "library not found".to_owned(),
+                    }),
+                    Err(why) => errors.push(LinkError::File { path: label, why }),
+                },
             }
         }
         if let Err(more) = self.add_objects(objects) {

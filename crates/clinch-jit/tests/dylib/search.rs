@@ -26,12 +26,12 @@ fn shared(folder: &Folder, name: &str, source: &str, options: &[&str]) -> PathBu
     library
 }
 
-fn add_library(linked: &mut InProcessDylib, path: &Path) {
+fn add_library(linked: &InProcessDylib, path: &Path) {
     let library = Library::open(path.as_os_str()).unwrap_or_else(|error| panic!("{error}"));
     linked.dylib.add_library(library);
 }
 
-fn add_archive(linked: &mut InProcessDylib, path: &Path) {
+fn add_archive(linked: &InProcessDylib, path: &Path) {
     let name = path.display().to_string();
     linked
         .dylib
@@ -52,20 +52,20 @@ fn archives_and_libraries_are_searched_in_their_order() {
 
     let mut linked = support::dylib();
     linked.add("user.o", user.clone());
-    add_archive(&mut linked, &archive);
-    add_library(&mut linked, &library);
+    add_archive(&linked, &archive);
+    add_library(&linked, &library);
     assert_eq!(int(linked.linked().call("user")), 1);
 
     let mut linked = support::dylib();
     linked.add("user.o", user.clone());
-    add_library(&mut linked, &library);
-    add_archive(&mut linked, &archive);
+    add_library(&linked, &library);
+    add_archive(&linked, &archive);
     assert_eq!(int(linked.linked().call("user")), 2);
 
     // An object comes before both.
     let mut linked = support::dylib();
-    add_library(&mut linked, &library);
-    add_archive(&mut linked, &archive);
+    add_library(&linked, &library);
+    add_archive(&linked, &archive);
     linked
         .add("user.o", user)
         .add("own.o", folder.object("own.c", &probe(3), &["-fPIC"]));
@@ -87,7 +87,7 @@ fn archives_come_before_the_process() {
     assert!(int(linked.linked().call("user")) >= 0);
     let mut linked = support::dylib();
     linked.add("user.o", user);
-    add_archive(&mut linked, &archive);
+    add_archive(&linked, &archive);
     assert_eq!(int(linked.linked().call("user")), -7);
 }
 
@@ -122,7 +122,7 @@ fn every_form_of_archive() {
         let archive = folder.archive(name, program, options, &members);
         let mut linked = support::dylib();
         linked.add("user.o", user.clone());
-        add_archive(&mut linked, &archive);
+        add_archive(&linked, &archive);
         if let Err(errors) = linked.link() {
             panic!("{name}: {errors}");
         }
@@ -146,13 +146,13 @@ fn weak_references_take_no_member() {
     let archive = folder.archive("libmember.a", "ar", &["rcs"], &[&member]);
     let mut linked = support::dylib();
     linked.add("weak.o", weak.clone());
-    add_archive(&mut linked, &archive);
+    add_archive(&linked, &archive);
     assert_eq!(int(linked.linked().call("weak_user")), -1);
     let mut linked = support::dylib();
     linked
         .add("weak.o", weak)
         .add("user.o", folder.object("user.c", strong, &["-fPIC"]));
-    add_archive(&mut linked, &archive);
+    add_archive(&linked, &archive);
     assert_eq!(int(linked.linked().call("weak_user")), 4);
 }
 
@@ -170,7 +170,7 @@ fn members_of_a_failed_link_are_there_for_the_next() {
     let good = "extern int given_back(void); int g(void) { return given_back(); }";
     let mut linked = support::dylib();
     linked.add("bad.o", folder.object("bad.c", bad, &["-fPIC"]));
-    add_archive(&mut linked, &archive);
+    add_archive(&linked, &archive);
     let errors = linked.link().expect_err("a symbol is missing").to_string();
     assert_eq!(errors, "undefined symbol: nowhere");
     linked
@@ -206,7 +206,7 @@ fn versions_of_a_library_s_symbol() {
     ";
     let mut linked = support::dylib();
     linked.add("user.o", folder.object("user.c", user, &["-fPIC"]));
-    add_library(&mut linked, &library);
+    add_library(&linked, &library);
     linked.linked();
     assert_eq!(int(linked.call("use_old")), 1);
     assert_eq!(int(linked.call("use_new")), 2);
@@ -216,7 +216,7 @@ fn versions_of_a_library_s_symbol() {
                 int use_old(void) { return old(); }";
     let mut linked = support::dylib();
     linked.add("user.o", folder.object("other.c", user, &["-fPIC"]));
-    add_library(&mut linked, &library);
+    add_library(&linked, &library);
     let errors = linked
         .link()
         .expect_err("there is no such version")

@@ -31,21 +31,23 @@ fn a_program_prints_and_ends_with_its_status() {
     }
     if let Some(output) = output_of_itself() {
         let out = said(&output.stdout);
-        assert!(out.contains("<hello one two 3>\n"), "{out}");
-        assert!(said(&output.stderr).contains("<to stderr>"));
+        assert!(out.contains("<bin/hello one two 3>\n"), "{out}");
+        assert!(said(&output.stderr).contains("<to stderr by hello>"));
         return;
     }
     let folder = Folder::new();
-    let source = "#include <stdio.h>
+    let source = "#define _GNU_SOURCE
+        #include <errno.h>
+        #include <stdio.h>
         int main(int count, char **values, char **environment) {
             printf(\"<%s %s %s %d>\\n\", values[0], values[1], values[2], count);
-            fprintf(stderr, \"<to stderr>\");
+            fprintf(stderr, \"<to stderr by %s>\", program_invocation_short_name);
             return values[3] == 0 && environment[0] != 0 ? 7 : 1;
         }";
     let session = session(1);
     let main = dylib(&session, "main");
     add(&main, vec![object(&folder, "hello", source)]);
-    assert_eq!(run(&main, &["hello", "one", "two"]).code(), Some(7));
+    assert_eq!(run(&main, &["bin/hello", "one", "two"]).code(), Some(7));
 }
 
 /// A program may end itself; its handlers run, last to first, then its finalizers.

@@ -71,12 +71,13 @@ fn references_meet_by_name() {
         ],
         &format!(
             "section s1 \"a\" rw-\n block b1 size 8 align 8\n {DATA}
-               edge +0 Pointer32 $2 + 5\n edge +4 Pointer32 $5\n
+               edge +0 Pointer32 $3 + 5\n edge +4 Pointer32 $6\n
              section s2 \"a\" rw-\n block b2 size 8 align 4\n {DATA}
-               edge +0 Pointer32 $1\n edge +4 Pointer32 $5\n
-             symbol $1 \"mine\" b1+4 size 4 object hidden\nsymbol $2 \"theirs\" b2+0 weak callable\n
-             symbol $3 \"local\" b1+0 local\nsymbol $4 \"local\" b2+0 local\n
-             symbol $5 \"nobodys\" external\n"
+               edge +0 Pointer32 $2\n edge +4 Pointer32 $6\n
+             symbol $1 absolute 0\n
+             symbol $2 \"mine\" b1+4 size 4 object hidden\nsymbol $3 \"theirs\" b2+0 weak callable\n
+             symbol $4 \"local\" b1+0 local\nsymbol $5 \"local\" b2+0 local\n
+             symbol $6 \"nobodys\" external\n"
         ),
     );
 }
@@ -93,10 +94,10 @@ fn symbols_without_a_name() {
         &[&part, &part],
         &format!(
             "section s1 \"a\" r--\n block b1 size 8 align 1\n {DATA}
-               edge +0 Pointer32 $1\n edge +4 Pointer32 $2 + 7\n
+               edge +0 Pointer32 $2\n edge +4 Pointer32 $1 + 7\n
              section s2 \"a\" r--\n block b2 size 8 align 1\n {DATA}
-               edge +0 Pointer32 $3\n edge +4 Pointer32 $2 + 7\n
-             symbol $1 b1+3 section\nsymbol $2 absolute 0\nsymbol $3 b2+3 section\n"
+               edge +0 Pointer32 $3\n edge +4 Pointer32 $1 + 7\n
+             symbol $1 absolute 0\nsymbol $2 b1+3 section\nsymbol $3 b2+3 section\n"
         ),
     );
 }

@@ -14,8 +14,8 @@ const WORD: u8 = b'\n';
 /// The most words that response files may make.
 const MOST_WORDS: usize = 1 << 22;
 
-/// Bytes as a command line: a byte that says which command, its words, and behind [`FILE`] each
-/// response file, which words name by number: `@0`.
+/// Bytes as a command line: a byte that says which command, its words with a line end between them,
+/// and behind a byte of 255 each response file, which words name by number: `@0`.
 pub fn command_line(bytes: &[u8]) {
     let Some((&command, bytes)) = bytes.split_first() else {
         return;

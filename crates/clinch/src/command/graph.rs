@@ -11,10 +11,9 @@ use clinch_object::{
 };
 use clinch_target::Arch;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const HELP: &str = "usage: clinch graph [--emit-object=OUTPUT] FILE...
@@ -82,16 +81,7 @@ fn emit(mut objects: Vec<(InputName, Bytes)>, output: &Path) -> Result<(), Failu
     };
     let bytes = write_object(&graph, arch).map_err(|error| format!("{}: {error}", graph.name()))?;
     write_whole(output, &bytes)
-        .map_err(|error| format!("cannot write {}: {}", output.display(), cause(&error)).into())
-}
-
-/// What is at the bottom of an error: without the name of a temporary file.
-fn cause(error: &io::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+        .map_err(|error| format!("cannot write {}: {error}", output.display()).into())
 }
 
 /// The graph of several objects, as a relocatable link makes it: definitions are chosen among, and
@@ -147,9 +137,7 @@ fn write_whole(output: &Path, bytes: &[u8]) -> io::Result<()> {
         _ => Path::new("."),
     };
     // The permissions that any new file has.
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().make_in(folder, |path| fs::File::create_new(path))?;
     file.write_all(bytes)?;
     file.persist(&path)?;
     Ok(())

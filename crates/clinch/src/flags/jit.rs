@@ -54,6 +54,15 @@ pub(crate) struct SectCreate {
     pub(crate) symbols: Vec<(String, u64)>,
 }
 
+/// The process that a program runs in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ExecutorOptions {
+    /// One that is started: a program, or this one again.
+    Start(Option<PathBuf>),
+    /// One that listens.
+    Connect(String),
+}
+
 /// What is printed beside the program's own output.
 #[derive(Debug, Default)]
 pub(crate) struct Show {
@@ -109,6 +118,9 @@ pub(crate) struct JitOptions {
     pub(crate) slab_address: Option<u64>,
     pub(crate) slab_page: u64,
     pub(crate) threads: Option<usize>,
+    /// Where the program runs, when not in this process.
+    pub(crate) executor: Option<ExecutorOptions>,
+    pub(crate) executor_secret: Option<PathBuf>,
     pub(crate) show: Show,
     /// What is told of the work on standard error.
     pub(crate) debug: DebugTypes,
@@ -148,6 +160,8 @@ impl Default for JitOptions {
             slab_address: None,
             slab_page: 4096,
             threads: None,
+            executor: None,
+            executor_secret: None,
             show: Show::default(),
             debug: DebugTypes::default(),
             audience: Audience::default(),
@@ -163,6 +177,20 @@ impl JitOptions {
     fn here<T>(&self, value: T) -> InDylib<T> {
         let dylib = self.dylibs.len() - 1;
         InDylib { dylib, value }
+    }
+
+    fn set_executor(&mut self, executor: ExecutorOptions) -> Result<(), String> {
+        if self
+            .executor
+            .as_ref()
+            .is_some_and(|known| *known != executor)
+        {
+            return Err(
+                "only one of -oop-executor and -oop-executor-connect can be specified".into(),
+            );
+        }
+        self.executor = Some(executor);
+        Ok(())
     }
 
     /// Adds an input to the dylib that was named last.
@@ -385,9 +413,17 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
             Ok(())
         }
     ),
-    flag!("use-memmgr", Value "default", "accepted if 'default'", |_, v| {
-        only(v, "default", "there is one memory manager per kind of link")
-    }),
+    flag!(
+        "use-memmgr", Value "default|generic|simple-remote",
+        "the same for all: there is one memory manager for each kind of executor",
+        |_, v| match v.to_str() {
+            Some("default" | "generic" | "simple-remote") => Ok(()),
+            _ => Err(format!(
+                "'{}': one of default, generic, simple-remote (not supported: shared)",
+                v.to_string_lossy()
+            )),
+        }
+    ),
     flag!("jd", Value "name", "a further dylib, to which all that follows belongs", |o, v| {
         let name = text(v)?;
         if o.dylibs.contains(&name) {
@@ -408,12 +444,21 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         "record-lazy-execs", Value "file", "write such lines of the lazy functions that are called",
         |o, v| { o.record_lazy = Some(v.into()); Ok(()) }
     ),
-    flag!("oop-executor", Optional "path", "refused: code runs in this process", |_, _| {
-        Err(NO_EXECUTOR.into())
-    }),
-    flag!("oop-executor-connect", Value "address", "refused: code runs in this process", |_, _| {
-        Err(NO_EXECUTOR.into())
-    }),
+    flag!(
+        "oop-executor", Optional "path",
+        "run in another process: a clinch at <path>, or this one again",
+        |o, v| { o.set_executor(ExecutorOptions::Start((!v.is_empty()).then(|| v.into()))) }
+    ),
+    flag!(
+        "oop-executor-connect", Value "host:port",
+        "run in an executor that listens there (clinch executor)",
+        |o, v| { o.set_executor(ExecutorOptions::Connect(text(v)?)) }
+    ),
+    flag!(
+        "oop-executor-secret", Value "file",
+        "the secret that an executor that listens was given",
+        |o, v| { o.executor_secret = Some(v.into()); Ok(()) }
+    ),
     flag!(
         "orc-runtime", Value "archive",
         "an archive that must be there; what it offers clinch has of its own",
@@ -440,17 +485,6 @@ pub(crate) fn parse(words: &[OsString]) -> Result<JitOptions, String> {
         Ok(())
     })?;
     Ok(options)
-}
-
-const NO_EXECUTOR: &str = "not supported: code runs in this process";
-
-/// Takes one value of an option and refuses the others.
-fn only(value: &OsStr, known: &str, why: &str) -> Result<(), String> {
-    if value == known {
-        Ok(())
-    } else {
-        Err(format!("'{}': {why}", value.to_string_lossy()))
-    }
 }
 
 /// `name=address`
@@ -623,9 +657,7 @@ mod tests {
     fn what_is_missing_is_refused_by_name() {
         let refused: &[&[&str]] = &[
             &["-speculate=other"],
-            &["-oop-executor"],
-            &["-oop-executor=x"],
-            &["-oop-executor-connect=x"],
+            &["-oop-executor-connect=x:1", "-oop-executor"],
             &["-use-memmgr=shared"],
             &["-vtune-support"],
         ];

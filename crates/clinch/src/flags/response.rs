@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn words_are_split_as_by_a_shell() {
-        let text = b"a  'b c'\n\"d \\\" e\" f\\ g ''";
-        let words: Vec<OsString> = Words(text.to_vec().into_iter()).collect();
+        let text = b"a  'b c'\n\"d \\\" e\" f\\ g ''".to_vec();
+        let words: Vec<OsString> = Words(text.into_iter()).collect();
         assert_eq!(words, ["a", "b c", "d \" e", "f g", ""]);
     }
 

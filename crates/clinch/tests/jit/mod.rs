@@ -4,6 +4,7 @@
 mod check;
 mod debug_only;
 mod dylibs;
+mod executor;
 mod options;
 mod probes;
 mod show;

@@ -278,12 +278,7 @@ fn messages() {
 #[test]
 fn what_is_refused() {
     let folder = objects(TWO);
-    for option in [
-        "-oop-executor",
-        "-oop-executor-connect=x:1",
-        "-use-memmgr=shared",
-        "-vtune-support",
-    ] {
+    for option in ["-use-memmgr=shared", "-vtune-support"] {
         let said = fails(folder.path(), ["-noexec", option, "main.o", "f.o"]);
         assert!(said.contains(option) && said.lines().count() == 1, "{said}");
     }

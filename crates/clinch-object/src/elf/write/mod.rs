@@ -40,7 +40,8 @@ use super::raw::Format;
 use clinch_graph::{Addressable, LinkGraph, SymbolId};
 use clinch_target::Arch;
 
-/// The graph as a relocatable object for `arch`, which must be the graph's architecture.
+/// The graph as a relocatable object for `arch`, which must be the graph's architecture. The graph
+/// must be sound, as [`verify`](clinch_graph::verify()) says.
 ///
 /// # Errors
 /// What ELF cannot say, by name; relocation records that cannot be decoded.

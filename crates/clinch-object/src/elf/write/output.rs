@@ -71,7 +71,7 @@ impl Output {
 /// an input's table share their end here too, so the table is not larger than the inputs' are.
 pub(super) fn strings(names: &[&[u8]]) -> Result<(Vec<u8>, Vec<u32>), WriteError> {
     // The longest name of each end. Ends of different tables are different addresses.
-    let end_of = |name: &[u8]| name.as_ptr_range().end as usize;
+    let end_of = |name: &[u8]| name.as_ptr_range().end.addr();
     let mut longest: Map<usize, usize> = Map::default();
     for name in names.iter().filter(|name| !name.is_empty()) {
         let longest = longest.entry(end_of(name)).or_default();

@@ -187,9 +187,9 @@ impl<'l> Image<'l> {
     }
 
     /// The address of a global name, when the input that defines it was linked.
-    pub(super) fn linked_address(&self, input: InputId, name: &str) -> Option<u64> {
+    pub(super) fn linked_address(&self, input: &str, name: &str) -> Option<u64> {
         let mut files = self.files.iter();
-        let file = files.find(|file| file.input == input)?;
+        let file = files.find(|file| file.name == input)?;
         file.names.contains(name.as_bytes()).then_some(())?;
         Some(self.symbols.get(name)?.address)
     }

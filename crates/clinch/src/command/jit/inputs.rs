@@ -2,19 +2,20 @@
 
 use super::harness::Harness;
 use super::sectcreate;
+use super::show::Unit;
 use crate::flags::jit::{Alias, InDylib, Input, JitOptions};
 use crate::render::Failure;
 use bytes::Bytes;
 use clinch_graph::index::map::Map;
 use clinch_graph::{InputName, SymbolFlags};
-use clinch_jit::session::{Dylib, LookUpError, Match};
-use clinch_jit::{Library, LinkInput, Search, process};
+use clinch_jit::session::{Dylib, LookUpError, Match, Session};
+use clinch_jit::{LinkInput, Search};
 use clinch_object::elf::raw::Header;
 use clinch_object::elf::shared::SharedObject;
 use clinch_object::{Archive, FileBytes, FileKind, InputError, ReadError};
 use clinch_target::Arch;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The inputs of a session.
 pub(super) struct Inputs {
@@ -23,6 +24,8 @@ pub(super) struct Inputs {
     members: OnceLock<Members>,
     /// Where each dylib's libraries are looked for.
     searches: Vec<Search>,
+    /// The objects that were made of files for sections.
+    sections: Mutex<Vec<InDylib<(String, Bytes)>>>,
 }
 
 /// What is reached through a stub where it is too far away.
@@ -43,7 +46,8 @@ enum Opened {
     Other(PathBuf),
     /// Names that are 0 when nothing defines them.
     Missing(Vec<Vec<u8>>),
-    Library(Library),
+    /// A shared library for the dynamic linker to find.
+    Preload(PathBuf),
 }
 
 impl Inputs {
@@ -64,16 +68,11 @@ impl Inputs {
             opened: Vec::new(),
             members: OnceLock::new(),
             searches: (0..options.dylibs.len()).map(search).collect(),
+            sections: Mutex::default(),
         };
         let mut failed = Vec::new();
         for path in &options.preload {
-            match Library::open(path.as_os_str()) {
-                Ok(library) => inputs.opened.push(InDylib {
-                    dylib: 0,
-                    value: Opened::Library(library),
-                }),
-                Err(why) => failed.push(why),
-            }
+            inputs.push(0, Opened::Preload(path.clone()));
         }
         // The platform is clinch's own, so nothing of it is linked.
         if let Some(path) = &options.runtime
@@ -315,7 +314,12 @@ impl Inputs {
     }
 
     /// Hands everything to the dylibs.
-    pub(super) fn add_to(&self, dylibs: &[Dylib], options: &JitOptions) -> Result<(), Failure> {
+    pub(super) fn add_to(
+        &self,
+        session: &Session,
+        dylibs: &[Dylib],
+        options: &JitOptions,
+    ) -> Result<(), Failure> {
         let arch = self.arch(options)?;
         for (place, dylib) in dylibs.iter().enumerate() {
             let (mut given, mut lazy) = (Vec::new(), Vec::new());
@@ -327,8 +331,13 @@ impl Inputs {
                 let object = sectcreate::object(arch, made, &content).ok_or_else(|| {
                     format!("-sectcreate is not supported for {}", arch.graph.name)
                 })?;
-                let name = InputName::file(&sectcreate::name(made));
-                given.push(LinkInput::Object(name, object));
+                let name = sectcreate::name(made);
+                given.push(LinkInput::Object(InputName::file(&name), object.clone()));
+                let mut sections = self.sections.lock().unwrap_or_else(PoisonError::into_inner);
+                sections.push(InDylib {
+                    dylib: place,
+                    value: (name, object),
+                });
             }
             let mut order = vec![(dylib.id(), Match::All)];
             for input in self.opened.iter().filter(|input| input.dylib == place) {
@@ -349,7 +358,9 @@ impl Inputs {
                         let missing = names.iter().map(AsRef::as_ref).map(missing);
                         dylib.define(&missing.collect::<Vec<_>>())?;
                     }
-                    Opened::Library(library) => given.push(LinkInput::Library(library.clone())),
+                    Opened::Preload(path) => {
+                        dylib.add_library(session.open_library(path.as_os_str())?);
+                    }
                 }
             }
             dylib.set_link_order(&order);
@@ -359,51 +370,27 @@ impl Inputs {
             }
         }
         for alias in &options.aliases {
-            self.add_alias(dylibs, alias, options)?;
+            add_alias(dylibs, alias, options)?;
         }
         Ok(())
     }
 
-    fn add_alias(
-        &self,
-        dylibs: &[Dylib],
-        alias: &InDylib<Alias>,
-        options: &JitOptions,
-    ) -> Result<(), Failure> {
-        let Alias {
-            dylib,
-            name,
-            of_dylib,
-            of,
-        } = &alias.value;
-        let find = |named: &Option<String>| match named {
-            None => Ok(&dylibs[alias.dylib]),
-            Some(named) => {
-                let place = options.dylibs.iter().position(|dylib| dylib == named);
-                let place = place.ok_or_else(|| {
-                    format!("In alias definition \"{name}={of}\" no dylib named {named}")
-                })?;
-                Ok::<_, String>(&dylibs[place])
-            }
+    /// The objects of a dylib, in the order in which it was given them.
+    pub(super) fn units(&self, dylib: usize) -> Vec<Unit> {
+        let unit = |name: &str, bytes: &Bytes| Unit {
+            name: name.to_owned(),
+            is_member: false,
+            bytes: bytes.clone(),
         };
-        let (dylib, of_dylib) = (find(dylib)?, find(of_dylib)?);
-        if dylib.alias(name, of_dylib.id(), of).is_ok() {
-            return Ok(());
-        }
-        // What no object defines may be the process's, or in an archive.
-        let found = options
-            .process_symbols
-            .then(|| process::find(of.as_bytes()));
-        match found.flatten() {
-            Some(found) => dylib.define(&[(name, found.address, FAR)])?,
-            // Who needs an alias of nothing is told that nothing defines it.
-            None => match of_dylib.look_up(of) {
-                Ok(_) => dylib.alias(name, of_dylib.id(), of)?,
-                Err(LookUpError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            },
-        }
-        Ok(())
+        let sections = self.sections.lock().unwrap_or_else(PoisonError::into_inner);
+        let sections = sections.iter().filter(|made| made.dylib == dylib);
+        let sections = sections.map(|made| unit(&made.value.0, &made.value.1));
+        let opened = self.opened.iter().filter(|opened| opened.dylib == dylib);
+        let opened = opened.filter_map(|opened| match &opened.value {
+            Opened::Object(name, bytes) | Opened::Lazy(name, bytes) => Some(unit(name, bytes)),
+            _ => None,
+        });
+        sections.chain(opened).collect()
     }
 
     /// What an input is called: a member of an archive with its number, since there may be
@@ -445,6 +432,46 @@ impl Inputs {
         }
         members
     }
+}
+
+/// Lets a name stand for another.
+fn add_alias(
+    dylibs: &[Dylib],
+    alias: &InDylib<Alias>,
+    options: &JitOptions,
+) -> Result<(), Failure> {
+    let Alias {
+        dylib,
+        name,
+        of_dylib,
+        of,
+    } = &alias.value;
+    let find = |named: &Option<String>| match named {
+        None => Ok(&dylibs[alias.dylib]),
+        Some(named) => {
+            let place = options.dylibs.iter().position(|dylib| dylib == named);
+            let place = place.ok_or_else(|| {
+                format!("In alias definition \"{name}={of}\" no dylib named {named}")
+            })?;
+            Ok::<_, String>(&dylibs[place])
+        }
+    };
+    let (dylib, of_dylib) = (find(dylib)?, find(of_dylib)?);
+    if dylib.alias(name, of_dylib.id(), of).is_ok() {
+        return Ok(());
+    }
+    // What no object defines may be in an archive, or the process's.
+    match of_dylib.look_up(of) {
+        Ok(address) => {
+            if dylib.alias(name, of_dylib.id(), of).is_err() {
+                dylib.define(&[(name, address, FAR)])?;
+            }
+        }
+        // Who needs an alias of nothing is told that nothing defines it.
+        Err(LookUpError::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 fn member_name(archive: &str, index: usize, member: &str) -> String {

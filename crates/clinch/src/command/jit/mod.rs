@@ -2,6 +2,7 @@
 
 mod debug_only;
 mod error;
+mod executor;
 mod harness;
 mod image;
 mod inputs;
@@ -20,9 +21,9 @@ use clinch_graph::SymbolFlags;
 use clinch_graph::index::int::u64_of;
 use clinch_jit::ProgramArguments;
 use clinch_jit::check::{self, Outcome};
-use clinch_jit::memory::{InProcess, MemoryManager, Slab};
+use clinch_jit::memory::{MemoryManager, Slab};
 use clinch_jit::runtime::restart;
-use clinch_jit::session::{Dylib, DylibSources, LinkPlugin, Match, Session, SessionOptions};
+use clinch_jit::session::{Dylib, DylibSources, LinkPlugin, Match, SessionOptions};
 use clinch_object::FileBytes;
 use debug_only::DebugOnly;
 use image::Image;
@@ -75,11 +76,9 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
         let address = options.slab_address.unwrap_or(0x1000_0000);
         Slab::new(address, size, options.slab_page)
     });
-    let memory = || -> Arc<dyn MemoryManager> {
-        match &slab {
-            Some(slab) if options.no_exec => Arc::new(slab.clone()),
-            _ => Arc::new(InProcess::new()),
-        }
+    let memory = || {
+        let slab = slab.as_ref().filter(|_| options.no_exec)?;
+        Some(Arc::new(slab.clone()) as Arc<dyn MemoryManager>)
     };
     let session_options = SessionOptions {
         threads: threads(options.threads),
@@ -87,7 +86,7 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
         keep_graphs: Image::is_wanted(options),
         audience: options.audience,
     };
-    let session = Session::new(arch, session_options);
+    let session = executor::session(arch, session_options, options)?;
     let observed = Arc::new(Observed::new(inputs));
     let observer = Observer::new(Arc::clone(&observed), Arc::clone(options));
     session.add_plugin(Arc::new(observer));
@@ -106,19 +105,27 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
     };
     let mut dylibs = Vec::with_capacity(options.dylibs.len());
     for (place, name) in options.dylibs.iter().enumerate() {
-        let dylib = session.create_dylib_in(name, sources, memory())?;
+        let dylib = match memory() {
+            Some(memory) => session.create_dylib_in(name, sources, memory)?,
+            None => session.create_dylib(name, sources)?,
+        };
         let values = options.absolutes.iter().filter(|own| own.dylib == place);
         let values = values.map(|own| (own.value.0.as_str(), own.value.1, SymbolFlags::empty()));
         dylib.define(&values.collect::<Vec<_>>())?;
-        let override_result = u64_of((set_result as *const ()).addr());
-        let flags = FAR.union(SymbolFlags::WEAK);
-        dylib.define(&[("llvm_jitlink_setTestResultOverride", override_result, flags)])?;
+        if session.executor().is_none() {
+            let override_result = u64_of((set_result as *const ()).addr());
+            let flags = FAR.union(SymbolFlags::WEAK);
+            dylib.define(&[("llvm_jitlink_setTestResultOverride", override_result, flags)])?;
+        }
         dylibs.push(dylib);
     }
 
     let started = Instant::now();
-    observed.inputs.add_to(&dylibs, options)?;
+    observed.inputs.add_to(&session, &dylibs, options)?;
     let read = started.elapsed();
+    if options.show.initial_symbols {
+        show::initial(&observed, options);
+    }
     let order: Vec<_> = dylibs
         .iter()
         .map(|dylib| (dylib.id(), Match::All))
@@ -146,12 +153,19 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
         show::linked(&image, options)?;
         check_rules(&image, options)?;
     }
+    if options.no_exec && session.executor().is_some() {
+        // The executor is told that this is the end.
+        return Ok(0);
+    }
     if options.no_exec {
         // The process ends here; taking everything apart first would only cost time.
         clinch_jit::runtime::exit::exit(0);
     }
     if let Some(debug) = &debug {
         debug.runs(options);
+    }
+    if session.executor().is_some() {
+        return executor::run(&dylibs, entry, &program_arguments(options));
     }
     lazy::speculate(&dylibs, options)?;
     super::start(&dylibs, entry, &program_arguments(options), |status| {

@@ -3,12 +3,11 @@
 
 use super::image::Image;
 use super::inputs::Inputs;
-use super::show;
 use crate::flags::jit::JitOptions;
 use clinch_graph::{InputId, LinkGraph};
 use clinch_jit::passes::Passes;
 use clinch_jit::session::{LinkInfo, LinkPlugin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What was seen while linking.
@@ -19,8 +18,8 @@ pub(super) struct Observed {
     contents: Mutex<Vec<(u64, Vec<u8>)>>,
     /// The size of all blocks before pruning.
     pub(super) size_before: AtomicU64,
-    /// Whether the process's own dylib was printed.
-    is_shown: AtomicBool,
+    /// How many links had stubs of lazy functions.
+    n_stubs: AtomicU64,
     /// Lazy functions that were called, with their dylibs.
     called: Mutex<Vec<(String, String)>>,
 }
@@ -31,7 +30,7 @@ impl Observed {
             inputs,
             contents: Mutex::default(),
             size_before: AtomicU64::new(0),
-            is_shown: AtomicBool::new(false),
+            n_stubs: AtomicU64::new(0),
             called: Mutex::default(),
         }
     }
@@ -93,8 +92,8 @@ impl Observer {
 }
 
 impl LinkPlugin for Observer {
-    fn modify_passes(&self, link: &LinkInfo, _graph: &LinkGraph, passes: &mut Passes) {
-        install(&self.observed, &self.options, link, passes);
+    fn modify_passes(&self, _link: &LinkInfo, _graph: &LinkGraph, passes: &mut Passes) {
+        install(&self.observed, &self.options, passes);
     }
 
     fn notify_called(&self, dylib: &str, function: &str) {
@@ -105,24 +104,8 @@ impl LinkPlugin for Observer {
 }
 
 /// Installs the passes that the options want.
-fn install(observed: &Arc<Observed>, options: &JitOptions, link: &LinkInfo, passes: &mut Passes) {
+fn install(observed: &Arc<Observed>, options: &JitOptions, passes: &mut Passes) {
     let show = &options.show;
-    if show.initial_symbols {
-        let (seen, process) = (Arc::clone(observed), options.process_symbols);
-        let name = link.dylib_name.clone();
-        let absolutes = absolutes_of(options, &name);
-        passes.pre_prune.push((
-            "show-init-es".to_owned(),
-            Box::new(move |graph| {
-                let symbols = show::symbols(graph, &seen, &absolutes, &|_, _| None);
-                if process && !seen.is_shown.swap(true, Ordering::Relaxed) {
-                    show::process();
-                }
-                show::dylib(&name, process, &symbols);
-                Ok(())
-            }),
-        ));
-    }
     if show.linked_files {
         let seen = Arc::clone(observed);
         passes.pre_prune.push((
@@ -130,6 +113,12 @@ fn install(observed: &Arc<Observed>, options: &JitOptions, link: &LinkInfo, pass
             Box::new(move |graph| {
                 for input in linked(graph) {
                     println!("Linking {}", seen.inputs.name_of(graph.input(input)));
+                }
+                // The stubs of lazy functions, which are graphs of their own with the peer.
+                let mut names = graph.sections().map(|section| graph.section_name(section));
+                if names.any(|name| name == b"$__STUB_PTRS") {
+                    let number = seen.n_stubs.fetch_add(1, Ordering::Relaxed) + 1;
+                    println!("Linking <indirect stubs graph #{number}>");
                 }
                 Ok(())
             }),

@@ -4,9 +4,8 @@ use super::image::{File, Image, Placed, address, block_of, is_mark};
 use super::observe::{Observed, absolutes_of};
 use super::{objects, symtab};
 use crate::flags::jit::JitOptions;
-use clinch_graph::{
-    Addressable, BlockId, Edge, Id, InputId, LinkGraph, Linkage, Scope, SymbolFlags, SymbolId,
-};
+use bytes::Bytes;
+use clinch_graph::{Addressable, BlockId, Edge, LinkGraph, Linkage, Scope, SymbolFlags, SymbolId};
 use clinch_object::elf::raw::st;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,12 +31,19 @@ pub(super) fn linked(image: &Image<'_>, options: &JitOptions) -> Result<(), Stri
             process();
         }
         for (number, name) in options.dylibs.iter().enumerate() {
-            let mut all = Vec::new();
+            let mut units = image.observed.inputs.units(number);
             for (_, link) in image.links.iter().filter(|(of, _)| *of == number) {
-                let place = |input, name: &str| image.linked_address(input, name);
-                let absolutes = absolutes_of(options, name);
-                all.extend(symbols(&link.graph, image.observed, &absolutes, &place));
+                let inputs = link.graph.inputs().skip(1);
+                units.extend(inputs.filter(|(_, input)| input.name.member.is_some()).map(
+                    |(_, input)| Unit {
+                        name: image.observed.inputs.name_of(input),
+                        is_member: true,
+                        bytes: input.bytes().clone(),
+                    },
+                ));
             }
+            let place = |unit: &str, name: &str| image.linked_address(unit, name);
+            let all = symbols(&units, &absolutes_of(options, name), &place);
             dylib(name, options.process_symbols, &all);
         }
     }
@@ -291,27 +297,46 @@ pub(super) struct Entry {
 /// A name with its entry.
 type Symbol = (String, Entry);
 
-/// The symbol table of the dylib: what its objects define, and the members of archives that were
-/// linked. `place` answers the addresses of linked names.
-pub(super) fn symbols(
-    graph: &LinkGraph,
-    observed: &Observed,
+/// An object of a dylib.
+pub(super) struct Unit {
+    pub(super) name: String,
+    /// A member of an archive.
+    pub(super) is_member: bool,
+    pub(super) bytes: Bytes,
+}
+
+/// Prints what dylibs define before anything is linked.
+pub(super) fn initial(observed: &Observed, options: &JitOptions) {
+    if options.process_symbols {
+        process();
+    }
+    for (number, name) in options.dylibs.iter().enumerate() {
+        let units = observed.inputs.units(number);
+        let all = symbols(&units, &absolutes_of(options, name), &|_, _| None);
+        dylib(name, options.process_symbols, &all);
+    }
+}
+
+/// The symbol table of a dylib: what its objects define, and the members of archives that were
+/// linked. `place` answers the addresses of linked names by their objects.
+fn symbols(
+    units: &[Unit],
     absolutes: &[(String, u64)],
-    place: &dyn Fn(InputId, &str) -> Option<u64>,
+    place: &dyn Fn(&str, &str) -> Option<u64>,
 ) -> Vec<Symbol> {
     let mut all: BTreeMap<String, Entry> = BTreeMap::new();
     let mut n_initializers = 0;
     let mut any_linked = false;
-    for (id, input) in graph.inputs().skip(1) {
+    for (number, object) in (1..).zip(units) {
         let mut is_linked = false;
-        let name = observed.inputs.name_of(input);
-        let unit = (id.index(), name.clone());
-        for entry in objects::symbols(input.bytes()).unwrap_or_default() {
+        let name = &object.name;
+        let unit = (number, name.clone());
+        for entry in objects::symbols(&object.bytes).unwrap_or_default() {
             if !entry.is_global_definition() {
                 continue;
             }
             let text = String::from_utf8_lossy(entry.name).into_owned();
-            let address = place(id, &text);
+            let address = place(name, &text);
             is_linked |= address.is_some();
             let strength = strength(&entry);
             let is_better = |old: &Entry| match (address, old.address) {
@@ -319,8 +344,9 @@ pub(super) fn symbols(
                 (None, Some(_)) => false,
                 _ => strength.is_empty() && !old.strength.is_empty(),
             };
-            let is_member = input.name.member.is_some();
-            if is_member && address.is_none() || all.get(&text).is_some_and(|old| !is_better(old)) {
+            if object.is_member && address.is_none()
+                || all.get(&text).is_some_and(|old| !is_better(old))
+            {
                 continue;
             }
             let symbol = Entry {
@@ -337,7 +363,7 @@ pub(super) fn symbols(
             all.insert(text, symbol);
         }
         any_linked |= is_linked;
-        if (is_linked || input.name.member.is_none()) && objects::has_initializers(input.bytes()) {
+        if (is_linked || !object.is_member) && objects::has_initializers(&object.bytes) {
             let short = name.rsplit('/').next().unwrap_or_default();
             let text = format!("$.{short}.__inits.{n_initializers}");
             n_initializers += 1;

@@ -292,10 +292,7 @@ impl Fixer<'_> {
         distance: u32,
     ) -> Option<()> {
         let field = block.address.wrapping_add(head);
-        let (at, old) = (
-            field.wrapping_sub(distance.into()),
-            self.edge_at(block, head)?,
-        );
+        let (at, old) = (field.wrapping_sub(distance.into()), edge_at(block, head)?);
         let at = match old {
             Some(edge) => {
                 self.say(format_args!(
@@ -388,7 +385,7 @@ impl Fixer<'_> {
             "" => String::new(),
             name => format!(" ({name})"),
         };
-        if let Some(edge) = self.edge_at(block, offset)? {
+        if let Some(edge) = edge_at(block, offset)? {
             let (to, name) = (edge.target_address, named(&edge));
             self.say(format_args!(
                 "      Existing edge at {place:#x} to {what} at {to:#x}{name}\n"
@@ -428,16 +425,6 @@ impl Fixer<'_> {
         Some((block, String::from_utf8_lossy(name).into_owned()))
     }
 
-    /// The one edge at an offset, if any; `None` when there are several.
-    fn edge_at(&self, block: &Block, offset: u64) -> Option<Option<Edge>> {
-        let mut edges = block
-            .edges
-            .iter()
-            .filter(|edge| u64::from(edge.offset) == offset && edge.kind.is_relocation());
-        let first = edges.next().cloned();
-        edges.next().is_none().then_some(first)
-    }
-
     /// An edge to a record.
     fn record_edge(&self, offset: u64, kind: EdgeKind, target: u64) -> Edge {
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
@@ -452,6 +439,16 @@ impl Fixer<'_> {
             _ => None,
         }
     }
+}
+
+/// The one edge at an offset, if any; `None` when there are several.
+fn edge_at(block: &Block, offset: u64) -> Option<Option<Edge>> {
+    let mut edges = block
+        .edges
+        .iter()
+        .filter(|edge| u64::from(edge.offset) == offset && edge.kind.is_relocation());
+    let first = edges.next().cloned();
+    edges.next().is_none().then_some(first)
 }
 
 /// An encoding that llvm-jitlink reads.
