@@ -1,7 +1,7 @@
 //! `cargo xtask bench jit`: linking in memory beside llvm-jitlink and, for scale, ld.lld, which
 //! writes a file. The tools take turns (A B C A B C), so that a disturbance hits all of them.
 
-use super::{at_most, folder, generate, mib, table};
+use super::{at_least, at_most, folder, generate, mib, table};
 use crate::measure::{self, Run};
 use crate::packages::{self, FOR_BENCHES};
 use crate::shell::{self, Context, Failure, Result};
@@ -17,6 +17,8 @@ struct Case {
     jitlink_bar: f64,
     /// Of ld.lld's CPU time, where it can do the same.
     lld_bar: Option<f64>,
+    /// How many times as fast two threads must be as one, by wall time.
+    threads_bar: Option<f64>,
     /// How often llvm-jitlink runs, at most.
     jitlink_runs: usize,
 }
@@ -40,29 +42,44 @@ static CASES: &[Case] = &[
     Case {
         name: "hello",
         make: |folder| Ok(Job::run(vec![generate::hello(folder)?])),
-        jitlink_bar: 0.2,
+        jitlink_bar: 0.15,
         lld_bar: None,
+        threads_bar: None,
+        jitlink_runs: usize::MAX,
+    },
+    Case {
+        name: "hello-oop",
+        make: |folder| {
+            let words = vec!["-oop-executor".to_owned(), generate::hello(folder)?];
+            Ok(Job::run(words))
+        },
+        jitlink_bar: 0.5,
+        lld_bar: None,
+        threads_bar: None,
         jitlink_runs: usize::MAX,
     },
     Case {
         name: "star5k",
         make: |folder| generate::small(folder, generate::Shape::Star).map(Job::run),
-        jitlink_bar: 0.2,
+        jitlink_bar: 0.15,
         lld_bar: None,
+        threads_bar: None,
         jitlink_runs: usize::MAX,
     },
     Case {
         name: "chain5k",
         make: |folder| generate::small(folder, generate::Shape::Chain).map(Job::run),
-        jitlink_bar: 0.06,
+        jitlink_bar: 0.04,
         lld_bar: None,
+        threads_bar: None,
         jitlink_runs: usize::MAX,
     },
     Case {
         name: "six",
         make: |folder| Job::archives(folder, &generate::six()?),
-        jitlink_bar: 0.06,
-        lld_bar: Some(2.5),
+        jitlink_bar: 0.04,
+        lld_bar: Some(1.5),
+        threads_bar: Some(1.6),
         jitlink_runs: 3,
     },
 ];
@@ -121,7 +138,10 @@ pub(crate) fn run(runs: Option<usize>, cases: &[&str]) -> Result {
     for case in CASES {
         if cases.is_empty() || cases.contains(&case.name) {
             let job = (case.make)(&folder.join(case.name)).context(case.name)?;
-            let tools = tools(&clinch, &folder, &job, runs.unwrap_or(5), case.jitlink_runs);
+            let mut tools = tools(&clinch, &folder, &job, runs.unwrap_or(5), case.jitlink_runs);
+            if case.threads_bar.is_some() {
+                tools.extend(on_threads(&tools[0]));
+            }
             let tools = take_turns(tools, &folder)?;
             report(case, &tools);
         }
@@ -163,6 +183,21 @@ fn tools(clinch: &Path, folder: &Path, job: &Job, runs: usize, jitlink_runs: usi
         ));
     }
     tools
+}
+
+/// The same command on one and on two threads.
+fn on_threads(tool: &Tool) -> [Tool; 2] {
+    [("1 thread", "1"), ("2 threads", "2")].map(|(name, threads)| {
+        let mut command = tool.command.clone();
+        command.push(format!("-num-threads={threads}"));
+        Tool {
+            name,
+            command,
+            runs: tool.runs,
+            done: Vec::new(),
+            failure: None,
+        }
+    })
 }
 
 /// One run of each to warm up, then each in turn. A program that fails does not run again.
@@ -215,10 +250,7 @@ fn report(case: &Case, tools: &[Tool]) {
                     "{:.1}",
                     tool.done.iter().map(cpu_ms).fold(f64::INFINITY, f64::min)
                 ),
-                format!(
-                    "{:.1}",
-                    measure::median(tool.done.iter().map(|run| run.wall.as_secs_f64() * 1e3))
-                ),
+                format!("{:.1}", tool.wall()),
                 format!("{:.1}", tool.memory()),
             ],
         });
@@ -239,6 +271,14 @@ fn report(case: &Case, tools: &[Tool]) {
         let memory = at_most(clinch.memory() / peer.memory(), MEMORY_BAR);
         println!("  clinch / llvm-jitlink: CPU {cpu}, memory {memory}");
     }
+    if let (Some(one), Some(two), Some(bar)) =
+        (find("1 thread"), find("2 threads"), case.threads_bar)
+    {
+        println!(
+            "  two threads, as fast as one: {}",
+            at_least(one.wall() / two.wall(), bar)
+        );
+    }
     if let (Some(peer), Some(bar)) = (find("ld.lld"), case.lld_bar) {
         println!(
             "  clinch / ld.lld: CPU {}",
@@ -251,6 +291,11 @@ impl Tool {
     /// Median, in ms.
     fn cpu(&self) -> f64 {
         measure::median(self.done.iter().map(cpu_ms))
+    }
+
+    /// Median, in ms.
+    fn wall(&self) -> f64 {
+        measure::median(self.done.iter().map(|run| run.wall.as_secs_f64() * 1e3))
     }
 
     /// The most of any run, in MiB.
@@ -320,7 +365,7 @@ mod tests {
         let failure = run(None, &["hello", "seven"]).unwrap_err().to_string();
         assert_eq!(
             failure,
-            "no case `seven`; there are hello, star5k, chain5k, six"
+            "no case `seven`; there are hello, hello-oop, star5k, chain5k, six"
         );
     }
 }

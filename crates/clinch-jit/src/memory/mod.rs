@@ -7,6 +7,7 @@
     reason = "does what links ask for, writes to what it maps"
 )]
 pub mod in_process;
+pub mod limited;
 pub mod remote;
 mod room;
 pub mod slab;
@@ -16,6 +17,7 @@ use clinch_executor::wire::{self, Protection, Step};
 use clinch_link::layout::{Plan, SegmentKind};
 
 pub use in_process::InProcess;
+pub use limited::Limited;
 pub use remote::Remote;
 pub use slab::Slab;
 

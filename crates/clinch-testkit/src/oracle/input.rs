@@ -14,7 +14,7 @@ use bytes::Bytes;
 use clinch_executor::wire::handshake::Handshake;
 use clinch_executor::wire::{Header, MAX_PAYLOAD, Reply, ToController, ToExecutor};
 use clinch_graph::verify::{Stage, verify};
-use clinch_graph::{Addressable, Endian, InputName, LinkGraph, dump};
+use clinch_graph::{Addressable, Endian, InputName, LinkGraph, SectionKind, dump};
 use clinch_jit::check::{self, Location};
 use clinch_object::archive::IndexTable;
 use clinch_object::elf::shared::SharedObject;
@@ -198,8 +198,8 @@ fn read_written(bytes: &[u8]) -> LinkGraph {
 
 /// Whether a file can keep all of the graph of another: local symbols come first in every file
 /// that is written, of a symbol of what does not take part nothing stays but its name and type
-/// (a global one becomes undefined), symbol 0 has no name, and the old name of compressed sections
-/// goes.
+/// (a global one becomes undefined), symbol 0 is there if anything names the symbols' table, and has
+/// no name, and the old name of compressed sections goes.
 fn is_kept(graph: &LinkGraph) -> bool {
     let is_old = |name: &[u8]| name.starts_with(b".zdebug");
     let goes = |symbol| {
@@ -209,9 +209,12 @@ fn is_kept(graph: &LinkGraph) -> bool {
     let symbols = || graph.symbols();
     symbols().is_sorted_by_key(|symbol| graph.symbol_flags(symbol).is_global())
         && !symbols().any(goes)
-        && symbols()
-            .next()
-            .is_none_or(|first| graph.symbol_name(first).is_empty())
+        && match symbols().next() {
+            Some(first) => graph.symbol_name(first).is_empty(),
+            None => !graph
+                .sections()
+                .any(|id| graph.section_kind(id) == SectionKind::Addrsig),
+        }
         && !graph.sections().any(|id| is_old(graph.section_name(id)))
 }
 

@@ -52,13 +52,13 @@ fn expand(typed: Vec<OsString>, files: &[&[u8]]) -> Option<Vec<OsString>> {
         let missing = io::Error::from(io::ErrorKind::NotFound);
         file.map(|file| file.to_vec()).ok_or(missing)
     };
+    let n_typed = typed.len();
     let mut all = typed;
     if let Err(why) = words::expand(&mut all, read) {
         assert!(!why.is_empty());
         return None;
     }
-    let n_bytes: usize = files.iter().map(|file| file.len()).sum();
-    assert!(n_bytes > 0 || all.len() <= MOST_WORDS);
+    assert!(all.len() <= n_typed + MOST_WORDS);
     for word in all.iter().take_while(|word| *word != "--") {
         let path = word.as_bytes().strip_prefix(b"@");
         if let Some(path) = path.filter(|path| !path.is_empty()) {

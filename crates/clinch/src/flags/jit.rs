@@ -116,7 +116,7 @@ pub(crate) struct JitOptions {
     pub(crate) symbolicate: Option<PathBuf>,
     pub(crate) slab_size: Option<u64>,
     pub(crate) slab_address: Option<u64>,
-    pub(crate) slab_page: u64,
+    pub(crate) slab_page: Option<u64>,
     pub(crate) threads: Option<usize>,
     /// Where the program runs, when not in this process.
     pub(crate) executor: Option<ExecutorOptions>,
@@ -158,7 +158,7 @@ impl Default for JitOptions {
             symbolicate: None,
             slab_size: None,
             slab_address: None,
-            slab_page: 4096,
+            slab_page: None,
             threads: None,
             executor: None,
             executor_secret: None,
@@ -271,8 +271,10 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         }
     ),
     flag!("slab-page-size", Value "size", "the slab's page size", |o, v| {
-        o.slab_page = size(v)?;
-        if o.slab_page.is_power_of_two() { Ok(()) } else { Err("is not a power of two".into()) }
+        // As with the peer, 0 is not given.
+        o.slab_page = Some(size(v)?).filter(|&size| size != 0);
+        let is_fit = o.slab_page.is_none_or(u64::is_power_of_two);
+        if is_fit { Ok(()) } else { Err("is not a power of two".into()) }
     }),
     flag!("num-threads", Value "n", "link on so many threads (default: all)", |o, v| {
         let n = usize::try_from(number(v)?).map_err(|error| error.to_string())?;

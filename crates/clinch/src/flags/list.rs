@@ -80,7 +80,16 @@ pub(crate) fn parse<T>(
         if let Some(flag) = flags.iter().find(|flag| flag.name.as_bytes() == name) {
             let value = match (flag.takes, attached) {
                 (Takes::Nothing | Takes::Optional, None) => OsStr::new("").to_owned(),
-                (Takes::Nothing, Some(_)) => return Err(format!("option {shown} takes no value")),
+                // Flags are off where nobody sets them.
+                (Takes::Nothing, Some(b"true" | b"TRUE" | b"True" | b"1")) => OsString::new(),
+                (Takes::Nothing, Some(b"false" | b"FALSE" | b"False" | b"0")) => continue,
+                (Takes::Nothing, Some(value)) => {
+                    let (name, value) = (flag.name, String::from_utf8_lossy(value));
+                    return Err(format!(
+                        "for the --{name} option: '{value}' is invalid value for boolean \
+                         argument! Try 0 or 1"
+                    ));
+                }
                 (Takes::Rest, None) => {
                     rest = Some(flag);
                     continue;
@@ -137,13 +146,19 @@ pub(crate) fn text(value: &OsStr) -> Result<String, String> {
         .ok_or_else(|| "is not valid UTF-8".to_owned())
 }
 
-/// A number, decimal or with `0x`.
+/// A number: decimal, with `0x` or `0b`, or octal with `0o` or a leading 0.
 pub(crate) fn number(value: &OsStr) -> Result<u64, String> {
     let text = text(value)?;
-    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
+    let lower = text.to_ascii_lowercase();
+    let bases = [("0x", 16), ("0b", 2), ("0o", 8), ("0", 8)];
+    let found = bases.iter().find_map(|&(prefix, base)| {
+        let digits = lower.strip_prefix(prefix)?;
+        (!digits.is_empty()).then_some((digits, base))
+    });
+    let (digits, base) = found.unwrap_or((&lower, 10));
+    // The library takes signs, too.
+    let has_sign = digits.starts_with(['+', '-']);
+    let parsed = u64::from_str_radix(if has_sign { "" } else { digits }, base);
     parsed.map_err(|_| format!("'{text}' is not a number"))
 }
 
@@ -265,7 +280,11 @@ mod tests {
             run(&["-entry"]).unwrap_err(),
             "option -entry needs a value (name)"
         );
-        assert_eq!(run(&["-q=1"]).unwrap_err(), "option -q=1 takes no value");
+        let said = run(&["-q=x"]).unwrap_err();
+        assert!(
+            said.contains("'x' is invalid value for boolean argument"),
+            "{said}"
+        );
     }
 
     #[test]

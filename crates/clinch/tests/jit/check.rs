@@ -3,10 +3,11 @@
 use super::{PROGRAM, fails, objects, succeeds};
 use std::fs;
 
-const SLAB: [&str; 7] = [
+const SLAB: [&str; 8] = [
     "-noexec",
     "-slab-allocate",
     "100Kb",
+    "-slab-page-size=4096",
     "-slab-address",
     "0x10000000",
     "-abs",

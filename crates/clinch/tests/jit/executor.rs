@@ -47,10 +47,6 @@ fn programs_run_in_another_process() {
         run("-oop-executor main.o -lFoo -jd Foo f.o"),
         (Some(42), started("1 -"))
     );
-    assert_eq!(
-        run("-oop-executor -noexec main.o f.o"),
-        (Some(0), String::new())
-    );
 }
 
 #[test]

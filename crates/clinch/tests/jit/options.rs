@@ -268,10 +268,69 @@ fn messages() {
     assert!(fails(path, ["main.o", "-triple=z80-none"]).contains("z80-none"));
     let said = fails(path, ["main.o", "-slab-address=5"]);
     assert!(
-        said.contains("-slab-address needs -slab-allocate and -noexec"),
+        said.contains("-slab-address requires -slab-allocate and -noexec"),
         "{said}"
     );
     assert!(fails(path, ["main.o", "-show-graphs=("]).contains("-show-graphs"));
+}
+
+/// What cannot be together is refused, what has no effect is told; as by llvm-jitlink.
+#[test]
+fn combinations() {
+    let folder = objects(TWO);
+    let path = folder.path();
+    let refused: &[(&[&str], &str)] = &[
+        (
+            &["-slab-allocate=1Mb", "-oop-executor"],
+            "-slab-allocate cannot be used with -oop-executor or -oop-executor-connect",
+        ),
+        (
+            &["-slab-page-size=4096"],
+            "-slab-page-size requires -slab-allocate",
+        ),
+        (
+            &["-slab-allocate=1Mb", "-slab-page-size=1024"],
+            "-slab-page-size must be a multiple of real page size for exec tests",
+        ),
+        (
+            &["-noexec", "-oop-executor"],
+            "-noexec cannot be used with oop-executor or oop-executor-connect",
+        ),
+        (
+            &["-num-threads=0", "-oop-executor"],
+            "-threads=0 cannot be used with oop-executor or oop-executor-connect",
+        ),
+        (
+            &["-noexec=maybe"],
+            "'maybe' is invalid value for boolean argument! Try 0 or 1",
+        ),
+        // One page each for code and for what can be read is more than this.
+        (&["-slab-allocate=4"], "slab of 0x1000 bytes is too small"),
+    ];
+    for (words, why) in refused {
+        let said = fails(path, [words, &["main.o", "f.o"][..]].concat());
+        assert!(said.contains(why), "{words:?}: {said}");
+    }
+    let output = jit(path, ["-slab-allocate=64", "main.o", "f.o"]);
+    assert!(output.errors().is_empty(), "{output:?}");
+    let output = succeeds(path, ["-noexec", "main.o", "f.o", "-args", "x"]);
+    assert_eq!(
+        output.errors(),
+        "Warning: --args passed to -noexec run will be ignored.\n"
+    );
+    let slab = [
+        "-noexec=1",
+        "-slab-allocate=64",
+        "-slab-address=0b1000000000000",
+    ];
+    let output = succeeds(path, [&slab[..], &["main.o", "f.o"]].concat());
+    assert_eq!(
+        output.errors(),
+        "Warning: -slab-address used without -slab-page-size.\n"
+    );
+    // -noexec=false is none.
+    let output = jit(path, ["-noexec=false", "-oop-executor", "main.o", "f.o"]);
+    assert!(output.errors().is_empty(), "{output:?}");
 }
 
 /// What needs another process, or a profiler of another maker, is refused by name.

@@ -1,34 +1,11 @@
-//! Functions that are linked when they are called: which combinations of options mean something,
-//! linking ahead, and the record of what was called.
+//! Functions that are linked when they are called: linking ahead, and the record of what was called.
 
 use super::observe::Observed;
-use crate::flags::jit::{Input, JitOptions};
+use crate::flags::jit::JitOptions;
 use crate::render::Failure;
 use clinch_jit::session::Dylib;
 use std::fs;
 use std::path::Path;
-
-/// Checks the options; prints what has no effect, and lets it have none.
-pub(super) fn check(options: &mut JitOptions) -> Result<(), Failure> {
-    let is_harness = |input: &_| matches!(input, Input::Harness(_));
-    if !options.lazy.is_empty() {
-        if options.inputs.iter().any(|input| is_harness(&input.value)) {
-            return Err("Lazy linking cannot be used with -harness mode".into());
-        }
-    } else if options.speculate {
-        eprintln!("Warning: -speculate ignored as there are no -lazy inputs");
-        options.speculate = false;
-    }
-    if !options.speculate {
-        if options.speculate_order.take().is_some() {
-            eprintln!("Warning: -speculate-order ignored because speculation is disabled");
-        }
-        if options.record_lazy.take().is_some() {
-            eprintln!("Warning: -record-lazy-execs ignored because speculation is disabled");
-        }
-    }
-    Ok(())
-}
 
 /// Begins to link lazy functions ahead, beside the program: first what the file says, then the
 /// others in the order of the inputs. A function that cannot be linked is told when it is called.

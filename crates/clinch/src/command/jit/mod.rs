@@ -1,5 +1,6 @@
 //! `clinch jit`: links into memory with llvm-jitlink's options, checks, runs.
 
+mod combine;
 mod debug_only;
 mod error;
 mod executor;
@@ -21,7 +22,7 @@ use clinch_graph::SymbolFlags;
 use clinch_graph::index::int::u64_of;
 use clinch_jit::ProgramArguments;
 use clinch_jit::check::{self, Outcome};
-use clinch_jit::memory::{MemoryManager, Slab};
+use clinch_jit::memory::{InProcess, Limited, MemoryManager, Slab};
 use clinch_jit::runtime::restart;
 use clinch_jit::session::{Dylib, DylibSources, LinkPlugin, Match, SessionOptions};
 use clinch_object::FileBytes;
@@ -33,6 +34,9 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
+
+/// The page size of slabs.
+const PAGE: u64 = 4096;
 
 pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
     let mut options = jit::parse(words)?;
@@ -47,6 +51,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         println!("clinch {}", env!("CARGO_PKG_VERSION"));
         return Ok(0);
     }
+    combine::check(&mut options)?;
     if options.inputs.is_empty() {
         return Err("no input files".into());
     }
@@ -59,10 +64,6 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         symtab::symbolicate(table, &inputs)?;
         return Ok(0);
     }
-    if options.slab_address.is_some() && (options.slab_size.is_none() || !options.no_exec) {
-        return Err("-slab-address needs -slab-allocate and -noexec".into());
-    }
-    lazy::check(&mut options)?;
     let options = Arc::new(options);
     link_and_run(&options).map_err(|failure| error::Reported::new(failure, &options).into())
 }
@@ -74,11 +75,17 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
     let slab = options.slab_size.map(|size| {
         // An address that a program could have, out of reach of nothing that is linked.
         let address = options.slab_address.unwrap_or(0x1000_0000);
-        Slab::new(address, size, options.slab_page)
+        Slab::new(address, size, options.slab_page.unwrap_or(PAGE))
     });
-    let memory = || {
-        let slab = slab.as_ref().filter(|_| options.no_exec)?;
-        Some(Arc::new(slab.clone()) as Arc<dyn MemoryManager>)
+    let memory = || -> Option<Arc<dyn MemoryManager>> {
+        let slab = slab.as_ref()?;
+        Some(if options.no_exec {
+            Arc::new(slab.clone())
+        } else {
+            // Code that runs is where the system has room, and as much as the slab would have.
+            let size = options.slab_size.unwrap_or(u64::MAX);
+            Arc::new(Limited::new(Arc::new(InProcess::new()), size))
+        })
     };
     let session_options = SessionOptions {
         threads: threads(options.threads),
@@ -152,10 +159,6 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
         let image = Image::new(arch, &links, &observed, options)?;
         show::linked(&image, options)?;
         check_rules(&image, options)?;
-    }
-    if options.no_exec && session.executor().is_some() {
-        // The executor is told that this is the end.
-        return Ok(0);
     }
     if options.no_exec {
         // The process ends here; taking everything apart first would only cost time.
