@@ -204,6 +204,93 @@ fn threads_with_a_model_beside() {
     }
 }
 
+/// Versions of functions that call one another, beside what each must answer: replaced, called, and
+/// replaced by what cannot be linked, which must change nothing.
+fn run_versions(session: &Session, name: &str, seed: u64, rounds: usize) {
+    const LAZY: usize = 5;
+    let (dylib, memory) = dylib_with_memory(session, name);
+    let mut random = Random(seed);
+    let call = |index: usize| (index + 1 < LAZY).then_some(index + 1);
+    let mut values = [0_i64; LAZY];
+    let object_of = |index: usize, value: i64, calls: Option<usize>| {
+        let bytes = object(index, Made { value, calls }).into();
+        vec![(InputName::file(&format!("{index}.o")), bytes)]
+    };
+    let first = (0..LAZY).flat_map(|index| object_of(index, 0, call(index)));
+    dylib
+        .add_lazy_objects(first.collect())
+        .expect("they can be read");
+    let names: Vec<String> = (0..LAZY).map(|index| format!("f{index}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let stubs = session.look_up(&[(dylib.id(), Match::All)], &names);
+    let stubs = stubs.unwrap_or_else(|error| panic!("{error}"));
+    let sum = |values: &[i64; LAZY], from: usize| values[from..].iter().sum::<i64>();
+    assert_eq!(support::int(support::call(stubs[0])), 0);
+
+    let mut versions: [Option<Tracker>; LAZY] = Default::default();
+    let mut mapped = None;
+    for round in 0..rounds {
+        let index = random.below(LAZY);
+        if random.below(8) == 0 {
+            // It calls a function that there is not.
+            let bad = object_of(index, 1, Some(FUNCTIONS));
+            // SAFETY: it has the type of the other versions.
+            unsafe { dylib.replace(bad) }.expect_err("something is missing");
+        } else {
+            let value = i64::try_from(random.below(1000)).expect("small");
+            // SAFETY: as above.
+            let version = unsafe { dylib.replace(object_of(index, value, call(index))) };
+            let version = version.unwrap_or_else(|error| panic!("{error}"));
+            values[index] = value;
+            if let Some(old) = versions[index].replace(version) {
+                // SAFETY: no thread is in it.
+                unsafe { old.remove() }.expect("it can be removed");
+            }
+        }
+        let from = random.below(LAZY);
+        assert_eq!(
+            support::int(support::call(stubs[from])),
+            sum(&values, from),
+            "round {round}: f{from}"
+        );
+        if versions.iter().all(Option::is_some) {
+            // Every version is as large as the other.
+            let now = mappings(memory.window(false).expect("it is known")).len();
+            assert_eq!(*mapped.get_or_insert(now), now, "round {round}");
+        }
+    }
+}
+
+fn n_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd")
+        .expect("it is there")
+        .count()
+}
+
+#[test]
+fn threads_that_replace_functions() {
+    const ROUNDS: usize = 400;
+    if !support::is_alone() {
+        return;
+    }
+    let round = || {
+        let session = session(2);
+        std::thread::scope(|scope| {
+            for seed in 1..=3_u64 {
+                let session = &session;
+                scope.spawn(move || run_versions(session, &format!("v{seed}"), seed, ROUNDS));
+            }
+        });
+    };
+    round();
+    let before = (mappings((0, u64::MAX)).len(), n_descriptors());
+    round();
+    let after = (mappings((0, u64::MAX)).len(), n_descriptors());
+    assert_eq!(after.1, before.1);
+    // Threads keep their stacks for the next ones.
+    assert!(after.0 <= before.0 + 4, "{before:?} became {after:?}");
+}
+
 /// A chain over thousands of links, each a tracker's own: no recursion, and in time that grows
 /// with their number only.
 #[test]

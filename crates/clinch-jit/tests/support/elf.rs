@@ -74,13 +74,14 @@ impl Object {
         let mut symbols = vec![0; 24];
         for (name, at) in &self.symbols {
             const GLOBAL: u8 = 1 << 4;
-            let (section, value): (u16, u64) = match *at {
-                At::Undefined => (0, 0),
-                At::Text(offset) => (1, offset),
-                At::Data(offset) => (2, offset),
+            const FUNC: u8 = 2;
+            let (section, value, kind): (u16, u64, u8) = match *at {
+                At::Undefined => (0, 0, 0),
+                At::Text(offset) => (1, offset, FUNC),
+                At::Data(offset) => (2, offset, 0),
             };
             symbols.extend((names.len() as u32).to_le_bytes());
-            symbols.extend([GLOBAL, 0]);
+            symbols.extend([GLOBAL | kind, 0]);
             symbols.extend(section.to_le_bytes());
             symbols.extend(value.to_le_bytes());
             symbols.extend(0_u64.to_le_bytes());
