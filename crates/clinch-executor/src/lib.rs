@@ -61,6 +61,7 @@ pub mod loaded {
 /// What an executor does, done in this process: for controllers that link into their own.
 pub mod own {
     pub use crate::system::code::Arguments;
+    pub use crate::system::file::{FileDraft, SealedFile};
     pub use crate::system::own::{
         call_program, exit, forget_within, perform, register_image, reserve_thread_local,
         thread_local_offsets,

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::pages;
 use crate::wire::{Array, MAX_PAYLOAD, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of, usize_of_u64};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// An address where code was when it was asked for.
@@ -250,49 +250,52 @@ pub(crate) fn run_handlers(handle: u64) {
 /// Unwind records that the process's unwinder knows; it forgets them when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    registered: BTreeSet<u64>,
+    /// Where lists begin and end.
+    registered: BTreeMap<u64, u64>,
 }
 
 impl Frames {
     pub(super) const fn new() -> Self {
         Self {
-            registered: BTreeSet::new(),
+            registered: BTreeMap::new(),
         }
     }
 
     /// Registers the records that begin at an address and end with a zero length.
     pub(crate) fn register(&mut self, memory: &Memory, begin: u64) -> Result<(), Refusal> {
-        if self.registered.contains(&begin) || !is_list(memory, begin) {
-            return Err(Refusal::Frames(begin));
-        }
+        let end = end_of_list(memory, begin).filter(|_| !self.registered.contains_key(&begin));
+        let end = end.ok_or(Refusal::Frames(begin))?;
         // SAFETY: a list in readable memory that has an end, which stays until it is deregistered:
-        // the pages cannot be given up before.
-        unsafe { self.add(begin) };
+        // no page that it reaches into is given up before.
+        unsafe { self.add(begin, end) };
         Ok(())
     }
 
     /// The same for records that the caller made.
     ///
     /// # Safety
-    /// They must be a list with an end that nobody registered, and stay until they are
-    /// deregistered.
-    pub(super) unsafe fn add(&mut self, begin: u64) {
+    /// They must be a list that nobody registered, and stay until they are deregistered; `end` is
+    /// behind the first of them at least.
+    pub(super) unsafe fn add(&mut self, begin: u64, end: u64) {
         // SAFETY: the caller's promise.
         unsafe { __register_frame(std::ptr::with_exposed_provenance(usize_of_u64(begin))) };
-        self.registered.insert(begin);
+        self.registered.insert(begin, end);
     }
 
     pub(crate) fn deregister(&mut self, begin: u64) -> Result<(), Refusal> {
-        if !self.registered.remove(&begin) {
+        if self.registered.remove(&begin).is_none() {
             return Err(Refusal::Frames(begin));
         }
         deregister(begin);
         Ok(())
     }
 
-    /// Deregisters what begins in a range whose pages are about to be given up.
+    /// Deregisters what reaches into a range whose pages are about to be given up.
     pub(crate) fn deregister_within(&mut self, start: u64, end: u64) {
-        while let Some(&begin) = self.registered.range(start..end).next() {
+        let gone = self.registered.range(..end);
+        let gone = gone.filter(|&(_, &list_end)| list_end > start);
+        let gone: Vec<u64> = gone.map(|(&begin, _)| begin).collect();
+        for begin in gone {
             self.registered.remove(&begin);
             deregister(begin);
         }
@@ -301,7 +304,7 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        for &begin in &self.registered {
+        for &begin in self.registered.keys() {
             deregister(begin);
         }
     }
@@ -312,37 +315,35 @@ fn deregister(begin: u64) {
     unsafe { __deregister_frame(std::ptr::with_exposed_provenance(usize_of_u64(begin))) };
 }
 
-/// Whether a list of records has an end in readable memory, and each description points back to a
-/// record of the list: the unwinder follows both without looking.
-fn is_list(memory: &Memory, begin: u64) -> bool {
+/// Where a list of records ends, when that is in readable memory, and each description points back
+/// to a record of the list: the unwinder follows both without looking.
+fn end_of_list(memory: &Memory, begin: u64) -> Option<u64> {
     // The unwinder takes a list without records for an error, and ends the process.
     let mut any = false;
     let mut starts = BTreeSet::new();
     let mut at = begin;
     let word = |at: u64| memory.array(at).ok().map(u32::from_le_bytes);
     loop {
-        let Some(short) = word(at) else { return false };
+        let short = word(at)?;
         if short == 0 {
-            return any;
+            return any.then(|| at.saturating_add(4));
         }
         let (body, size) = if short == u32::MAX {
-            let Ok(long) = memory.array(at.saturating_add(4)) else {
-                return false;
-            };
+            let long = memory.array(at.saturating_add(4)).ok()?;
             (at.saturating_add(12), u64::from_le_bytes(long))
         } else {
             (at.saturating_add(4), u64::from(short))
         };
-        let Some(id) = word(body) else { return false };
+        let id = word(body)?;
         if id == 0 {
             starts.insert(at);
         } else if !starts.contains(&body.wrapping_sub(u64::from(id))) {
-            return false;
+            return None;
         }
         any = true;
         match body.checked_add(size) {
             Some(next) if size >= 4 => at = next,
-            _ => return false,
+            _ => return None,
         }
     }
 }
@@ -446,7 +447,7 @@ mod tests {
         let check = |words: &[u32]| {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let (memory, begin) = memory_with(&bytes);
-            is_list(&memory, begin)
+            end_of_list(&memory, begin).is_some()
         };
         assert!(check(&[&cie[..], &fde, &[0]].concat()));
         assert!(check(&[&[u32::MAX, 8, 0, 0, 0], &[0][..]].concat()));

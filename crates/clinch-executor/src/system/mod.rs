@@ -5,6 +5,7 @@ pub(crate) mod bindings;
 pub(crate) mod code;
 pub(crate) mod debugger;
 pub(crate) mod descriptor;
+pub(crate) mod file;
 pub(crate) mod finalizers;
 pub(crate) mod library;
 pub(crate) mod library_tls;

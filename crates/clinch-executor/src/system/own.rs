@@ -30,7 +30,7 @@ pub unsafe fn perform(action: &Action, arguments: &Arguments) -> Result<(), Refu
     match action {
         Action::RegisterFrames { begin } => {
             // SAFETY: the caller's promise.
-            unsafe { lock(&REGISTRY).frames.add(*begin) };
+            unsafe { lock(&REGISTRY).frames.add(*begin, *begin + 1) };
         }
         Action::DeregisterFrames { begin } => lock(&REGISTRY).frames.deregister(*begin)?,
         Action::WriteWord { address, value } => {

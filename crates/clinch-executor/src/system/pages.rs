@@ -1,6 +1,7 @@
 //! Address space: reserving it, what its pages allow, giving it back. A reservation without access
 //! costs nothing; parts of it get access as they are used.
 
+use super::file::SealedFile;
 use crate::wire::{Protection, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::ffi::c_void;
@@ -103,17 +104,11 @@ impl Reservation {
     /// # Errors
     /// What the system says; a range that is not all of this reservation's.
     pub fn protect(&self, start: u64, size: u64, protection: Protection) -> Result<(), Refusal> {
-        let is_inside = start >= self.base && size <= self.end().saturating_sub(start);
-        if !is_inside {
-            let address = start;
-            return Err(Refusal::NotOwned { address, size });
+        self.check(start, size)?;
+        if protection == Protection::None {
+            return discard(start, size);
         }
-        let bits = match protection {
-            Protection::None => return discard(start, size),
-            Protection::Read => libc::PROT_READ,
-            Protection::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
-            Protection::ReadExecute => libc::PROT_READ | libc::PROT_EXEC,
-        };
+        let bits = bits(protection);
         // SAFETY: the range is ours; who has references to it (`bytes`) promised not to use them.
         let result = unsafe { libc::mprotect(pointer(start), usize_of_u64(size), bits) };
         if result == 0 {
@@ -121,6 +116,62 @@ impl Reservation {
         } else {
             Err(last_error("change memory protection"))
         }
+    }
+
+    /// Puts the beginning of a file in the place of pages, which allow from then on what they will
+    /// allow in the end. The pages are this process's own: a debugger's breakpoints, or what a
+    /// child writes, are not in the file. No reference to what was in the pages may be used any
+    /// more.
+    ///
+    /// # Errors
+    /// What the system says, and then the pages are as they were; a range that is not all of this
+    /// reservation's, or larger than the file.
+    pub fn map(
+        &self,
+        start: u64,
+        size: u64,
+        protection: Protection,
+        file: &SealedFile,
+    ) -> Result<(), Refusal> {
+        self.check(start, size)?;
+        if size > file.size() {
+            return Err(Refusal::TooLarge(size));
+        }
+        // SAFETY: replaces pages of a reservation, as above.
+        let result = unsafe {
+            libc::mmap(
+                pointer(start),
+                usize_of_u64(size),
+                bits(protection),
+                libc::MAP_PRIVATE | libc::MAP_FIXED,
+                file.number(),
+                0,
+            )
+        };
+        if result == libc::MAP_FAILED {
+            return Err(last_error("map a memory file"));
+        }
+        Ok(())
+    }
+
+    /// An error unless all of a range is this reservation's.
+    fn check(&self, start: u64, size: u64) -> Result<(), Refusal> {
+        let is_inside = start >= self.base && size <= self.end().saturating_sub(start);
+        let not_owned = Refusal::NotOwned {
+            address: start,
+            size,
+        };
+        is_inside.then_some(()).ok_or(not_owned)
+    }
+}
+
+/// The system's bits for what pages allow.
+fn bits(protection: Protection) -> libc::c_int {
+    match protection {
+        Protection::None => libc::PROT_NONE,
+        Protection::Read => libc::PROT_READ,
+        Protection::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        Protection::ReadExecute => libc::PROT_READ | libc::PROT_EXEC,
     }
 }
 
@@ -168,7 +219,7 @@ pub(super) fn pointer(address: u64) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(usize_of_u64(address))
 }
 
-fn last_error(what: &str) -> Refusal {
+pub(super) fn last_error(what: &str) -> Refusal {
     Refusal::System {
         what: what.to_owned(),
         code: std::io::Error::last_os_error().raw_os_error().unwrap_or(0),

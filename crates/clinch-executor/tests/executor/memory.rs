@@ -212,6 +212,28 @@ fn unwind_records_are_checked_and_forgotten() {
     assert_eq!(serving.join().unwrap(), Ok(()));
 }
 
+/// Records that reach into memory that is given up are forgotten with it.
+#[test]
+fn unwind_records_go_with_any_of_their_pages() {
+    let (controller, _serving) = local(ControllerOptions::default());
+    let common = [
+        20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let base = controller.reserve(2 * PAGE, 1, Place::Any).unwrap();
+    let first = [&vec![0; 4096 - common.len()][..], &common].concat();
+    let first = controller.finalize(&[segment(base, &first)], Vec::new());
+    let second = [0; 4];
+    let second = controller.finalize(&[segment(base + PAGE, &second)], Vec::new());
+    let begin = base + PAGE - 24;
+    controller
+        .perform(vec![Action::RegisterFrames { begin }])
+        .unwrap();
+    controller.deallocate(&[second.unwrap()]).unwrap();
+    let gone = controller.perform(vec![Action::DeregisterFrames { begin }]);
+    assert!(gone.unwrap_err().is_refusal());
+    controller.deallocate(&[first.unwrap()]).unwrap();
+}
+
 #[test]
 fn names_are_found_in_the_process_and_in_libraries() {
     let (controller, _serving) = local(ControllerOptions::default());

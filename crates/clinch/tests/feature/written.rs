@@ -1,7 +1,7 @@
 //! Objects that clinch wrote: the system's linker and clinch make the same program of them as of
 //! the originals, object by object and of all in one.
 
-use super::{Flags, NO_PLT, NON_PIC, PIC, PIE, UNOPTIMIZED};
+use super::{Flags, NO_PLT, NON_PIC, PIC, UNOPTIMIZED};
 use crate::support::{Program, Source, available, clinch, run, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
