@@ -77,5 +77,6 @@ pub use limits::Limits;
 pub use secret::Secret;
 pub use server::{Endpoint, Executor};
 pub use stream::Stream;
+pub use system::shared::{SharedFile, SharedMemory, SharedPart};
 pub use wire::Refusal;
 pub use wire::handshake::Facts;

@@ -6,6 +6,7 @@
 use crate::block::{BlockFlags, BlockRecord, Content};
 use crate::comdat::Comdat;
 use crate::edge::{Edge, EdgeError, EdgeRequest};
+use crate::edge_lists::EdgeLists;
 use crate::ids::{BlockId, ComdatId, InputId, SectionId, SymbolId};
 use crate::index::column::Column;
 use crate::index::id::{Id, IdRange};
@@ -35,7 +36,7 @@ pub struct LinkGraph {
     /// Names that steps made, each ended by a zero byte; offset 0 is the empty name.
     pub(crate) names: Vec<u8>,
     pub(crate) contents: Vec<Vec<u8>>,
-    pub(crate) edge_lists: Vec<Vec<Edge>>,
+    pub(crate) edge_lists: EdgeLists,
     pub(crate) wide: Map<SymbolId, Wide>,
     pub(crate) align_offsets: Map<BlockId, u64>,
     pub(crate) ordinals: Map<SectionId, u32>,
@@ -82,7 +83,7 @@ impl LinkGraph {
             comdats: Column::new(),
             names: vec![0],
             contents: Vec::new(),
-            edge_lists: Vec::new(),
+            edge_lists: EdgeLists::default(),
             wide: Map::default(),
             align_offsets: Map::default(),
             ordinals: Map::default(),
@@ -362,7 +363,7 @@ impl LinkGraph {
         edges.clear();
         let record = &self.blocks[id];
         if record.flags.contains(BlockFlags::OWNED_EDGES) {
-            edges.extend_from_slice(&self.edge_lists[usize_of(record.edges)]);
+            edges.extend_from_slice(self.edge_lists.get(usize_of(record.edges)));
             return Ok(());
         }
         if record.edges == 0 {
@@ -388,7 +389,7 @@ impl LinkGraph {
     pub fn n_edges(&self, id: BlockId) -> usize {
         let record = &self.blocks[id];
         if record.flags.contains(BlockFlags::OWNED_EDGES) {
-            return self.edge_lists[usize_of(record.edges)].len();
+            return self.edge_lists.get(usize_of(record.edges)).len();
         }
         match &self.inputs[record.input].source {
             Some(source) if record.edges != 0 => source.count(&self.edge_request(record)),
@@ -401,7 +402,7 @@ impl LinkGraph {
     pub fn has_no_edges(&self, id: BlockId) -> bool {
         let record = &self.blocks[id];
         if record.flags.contains(BlockFlags::OWNED_EDGES) {
-            self.edge_lists[usize_of(record.edges)].is_empty()
+            self.edge_lists.get(usize_of(record.edges)).is_empty()
         } else {
             record.edges == 0
         }

@@ -574,16 +574,18 @@ impl Shard {
         if new.is_sorted_by_key(|record| record.first) {
             return None;
         }
-        let mut order: Vec<(u32, u32)> = (0..)
-            .zip(&*new)
-            .map(|(n, record)| (record.first, n))
+        // One number each, which sorts faster than two.
+        let order = (0_u64..).zip(&*new);
+        let mut order: Vec<u64> = order
+            .map(|(n, record)| u64::from(record.first) << 32 | n)
             .collect();
         order.sort_unstable();
         let old = new.to_vec();
         let mut places = vec![0; old.len()];
-        for ((slot, &(_, from)), local) in new.iter_mut().zip(&order).zip(u32_of(known) + 1..) {
-            *slot = old[usize_of(from)];
-            places[usize_of(from)] = local;
+        for ((slot, &key), local) in new.iter_mut().zip(&order).zip(u32_of(known) + 1..) {
+            let from = usize_of(low_u32(key));
+            *slot = old[from];
+            places[from] = local;
         }
         self.table.renumber(known, &places);
         Some(places)

@@ -5,7 +5,6 @@ use crate::graph::LinkGraph;
 use crate::ids::{BlockId, InputId, SectionId, SymbolId};
 use crate::index::id::Id;
 use crate::index::int::{u32_of, usize_of};
-use crate::index::map::Map;
 use std::sync::Arc;
 
 /// A section, block or symbol.
@@ -43,7 +42,49 @@ pub struct Origin<'g> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Provenance {
     steps: Vec<(Step, [usize; 3])>,
-    changed: Map<Entity, u32>,
+    /// Per kind of entity, by index: the number of the step plus one, 0 for none.
+    changed: [Sparse; 3],
+}
+
+/// Numbers by index that are 0 but for some: a step changes most of a few stretches, and nothing
+/// else.
+#[derive(Clone, Debug, Default)]
+struct Sparse {
+    pages: Vec<Option<Box<[u32; Self::PAGE]>>>,
+}
+
+impl Sparse {
+    const PAGE: usize = 1024;
+
+    fn get(&self, index: usize) -> u32 {
+        match self.pages.get(index / Self::PAGE) {
+            Some(Some(page)) => page[index % Self::PAGE],
+            _ => 0,
+        }
+    }
+
+    fn set(&mut self, index: usize, value: u32) {
+        let number = index / Self::PAGE;
+        if number >= self.pages.len() {
+            if value == 0 {
+                return;
+            }
+            self.pages.resize(number + 1, None);
+        }
+        let page = self.pages[number].get_or_insert_with(|| Box::new([0; Self::PAGE]));
+        page[index % Self::PAGE] = value;
+    }
+}
+
+impl Entity {
+    /// The entity's kind as a number, and its place among those of the kind.
+    fn place(self) -> (usize, usize) {
+        match self {
+            Self::Section(id) => (0, id.index()),
+            Self::Block(id) => (1, id.index()),
+            Self::Symbol(id) => (2, id.index()),
+        }
+    }
 }
 
 impl LinkGraph {
@@ -55,10 +96,11 @@ impl LinkGraph {
 
     /// Where an entity comes from.
     pub fn origin(&self, entity: Entity) -> Origin<'_> {
-        let (input, column, index) = match entity {
-            Entity::Section(id) => (self.section_input(id), 0, id.index()),
-            Entity::Block(id) => (self.block_input(id), 1, id.index()),
-            Entity::Symbol(id) => (self.symbol_input(id), 2, id.index()),
+        let (column, index) = entity.place();
+        let input = match entity {
+            Entity::Section(id) => self.section_input(id),
+            Entity::Block(id) => self.block_input(id),
+            Entity::Symbol(id) => self.symbol_input(id),
         };
         let steps = &self.provenance.steps;
         let made_by = (input == Self::linker_input())
@@ -67,9 +109,8 @@ impl LinkGraph {
             .map(|step| &steps[step].0);
         let changed_by = self
             .provenance
-            .changed
-            .get(&entity)
-            .map(|&step| &steps[usize_of(step)].0);
+            .change(entity)
+            .map(|step| &steps[usize_of(step)].0);
         Origin {
             input,
             made_by,
@@ -79,7 +120,7 @@ impl LinkGraph {
 
     pub(crate) fn note_change(&mut self, entity: Entity) {
         if let Some(last) = self.provenance.steps.len().checked_sub(1) {
-            self.provenance.changed.insert(entity, u32_of(last));
+            self.provenance.set_change(entity, Some(u32_of(last)));
         }
     }
 }
@@ -99,14 +140,13 @@ impl Provenance {
 
     /// The number of the step that changed an entity last.
     pub(crate) fn change(&self, entity: Entity) -> Option<u32> {
-        self.changed.get(&entity).copied()
+        let (kind, index) = entity.place();
+        self.changed[kind].get(index).checked_sub(1)
     }
 
     pub(crate) fn set_change(&mut self, entity: Entity, step: Option<u32>) {
-        match step {
-            Some(step) => self.changed.insert(entity, step),
-            None => self.changed.remove(&entity),
-        };
+        let (kind, index) = entity.place();
+        self.changed[kind].set(index, step.map_or(0, |step| step + 1));
     }
 }
 

@@ -239,7 +239,7 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
         pass(graph).map_err(|why| failed(name, why))?;
     }
     graph.begin_step("frames", None);
-    frames::split(graph, job.arch)?;
+    frames::split_with(graph, job.arch, &job.workers)?;
     job.times.step("call frame records");
 
     graph.begin_step("define", None);
@@ -249,8 +249,9 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
     let after_layout =
         linker_defined::define(graph, job.arch, &job.names, &job.resolution, is_linked)?;
     let roots = job.roots.iter().copied();
-    let mut liveness = prune::prune(graph, job.arch, &job.resolution, &bounds, roots)?;
-    drop_dead(graph, &liveness);
+    let workers = &job.workers;
+    let mut liveness = prune::prune(graph, job.arch, &job.resolution, &bounds, roots, workers)?;
+    drop_dead(graph, &liveness, workers);
     job.times.step("prune");
 
     let (first_block, first_made) = (graph.n_blocks(), graph.n_symbols());
@@ -280,7 +281,14 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
         reach: &reach,
         static_tls: true,
     };
-    let tables = tables::build(graph, job.arch, &job.resolution, &liveness, &rules)?;
+    let tables = tables::build(
+        graph,
+        job.arch,
+        &job.resolution,
+        &liveness,
+        &rules,
+        &job.workers,
+    )?;
     for (name, pass) in &mut job.passes.post_prune {
         pass(graph).map_err(|why| failed(name, why))?;
     }
@@ -308,14 +316,14 @@ fn phase_1(mut job: Job, context: &dyn LinkContext) -> Result<(State, Plan), Lin
 }
 
 /// Removes the blocks that pruning did not reach, so that passes see what will be there.
-fn drop_dead(graph: &mut LinkGraph, liveness: &Liveness) {
+fn drop_dead(graph: &mut LinkGraph, liveness: &Liveness, workers: &Workers) {
     for index in 0..graph.n_blocks() {
         let block = BlockId::from_index(index);
         if graph.has_block(block) && !liveness.blocks.contains(block) {
             graph.drop_block(block);
         }
     }
-    graph.discard_dangling_symbols();
+    graph.discard_dangling_symbols_with(workers);
 }
 
 /// From addresses of blocks to the look-up of externals.
@@ -328,7 +336,8 @@ fn phase_2(mut state: State, plan: Plan, memory: Box<dyn InFlight>, context: Arc
             return abandon(memory, &*context, failed(name, why).into());
         }
     }
-    layout.resolve_symbols(graph, &state.job.resolution, |_| None);
+    let workers = &state.job.workers;
+    layout.resolve_symbols(graph, &state.job.resolution, |_| None, workers);
     state.tls = match State::thread_local(&layout, &*context) {
         Ok(tls) => tls,
         Err(error) => return abandon(memory, &*context, error.into()),
@@ -390,11 +399,11 @@ fn fix_up(
     let addresses = state.addresses(layout, externals, found, tls)?;
     let job = &mut state.job;
     let external = |symbol| addresses.get(&symbol).copied();
-    layout.resolve_symbols(&job.graph, &job.resolution, external);
+    layout.resolve_symbols(&job.graph, &job.resolution, external, &job.workers);
     for (name, pass) in &mut job.passes.pre_fixup {
         pass(&mut job.graph, layout).map_err(|why| failed(name, why))?;
         // It may have made symbols, or moved some.
-        layout.resolve_symbols(&job.graph, &job.resolution, external);
+        layout.resolve_symbols(&job.graph, &job.resolution, external, &job.workers);
     }
     job.graph.begin_step("bypass", None);
     bypass::run(
@@ -403,6 +412,7 @@ fn fix_up(
         &job.resolution,
         &state.tables,
         layout,
+        &job.workers,
     )?;
     job.times.step("bypass");
 

@@ -1,12 +1,15 @@
 //! Leaves out table entries that the layout made unneeded: a branch to a stub whose target is in
 //! reach goes there directly, a load from the GOT becomes the address itself.
 //!
-//! Reads: graph, tables, addresses. Writes: edges and content of touched blocks.
+//! Reads: graph, tables, addresses. Writes: edges and content of touched blocks. Parallel: over
+//! runs of blocks, for all that is only read.
 
 use crate::layout::Layout;
 use crate::resolve::Resolution;
 use crate::tables::Tables;
-use clinch_graph::{Edge, GraphError, LinkGraph, SymbolFlags, SymbolId};
+use clinch_graph::{
+    BlockId, Edge, EdgeBatch, GraphError, LinkGraph, SymbolFlags, SymbolId, Workers,
+};
 use clinch_target::{Arch, EdgeFlags};
 
 /// Bypasses what can be bypassed.
@@ -19,15 +22,74 @@ pub fn run(
     resolution: &Resolution,
     tables: &Tables,
     layout: &Layout,
+    workers: &Workers,
 ) -> Result<(), GraphError> {
-    let mut edges = Vec::new();
-    for &block in &tables.touched {
-        graph.edges(block, &mut edges)?;
+    /// Of a block, its edges and what they lead to.
+    const BYTES_PER_BLOCK: usize = 256;
+    let cost = tables.touched.len().saturating_mul(BYTES_PER_BLOCK);
+    let runs = workers.cut(cost, tables.touched.len());
+    let reader = Reader {
+        graph,
+        arch,
+        resolution,
+        tables,
+        layout,
+    };
+    let found = workers.map(cost, runs, |run| {
+        let mut found = Found::default();
+        let mut edges = Vec::new();
+        for &block in &tables.touched[run] {
+            reader.bypass(block, &mut edges, &mut found)?;
+        }
+        Ok::<Found, GraphError>(found)
+    });
+    for found in found {
+        let Found { edges, contents } = found?;
+        graph.take_edges(edges)?;
+        for (block, content) in contents {
+            graph.set_content(block, content)?;
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    graph: &'a LinkGraph,
+    arch: &'a Arch,
+    resolution: &'a Resolution,
+    tables: &'a Tables,
+    layout: &'a Layout,
+}
+
+/// What becomes of a run of blocks.
+#[derive(Default)]
+struct Found {
+    edges: EdgeBatch,
+    contents: Vec<(BlockId, Vec<u8>)>,
+}
+
+impl Reader<'_> {
+    fn bypass(
+        &self,
+        block: BlockId,
+        edges: &mut Vec<Edge>,
+        found: &mut Found,
+    ) -> Result<(), GraphError> {
+        let Self {
+            graph,
+            arch,
+            resolution,
+            tables,
+            layout,
+        } = *self;
         let Some(base) = layout.block(block) else {
-            continue;
+            return Ok(());
         };
+        graph.edges(block, edges)?;
         let mut changed = false;
-        for edge in &mut edges {
+        let mut content: Option<Vec<u8>> = None;
+        let mut is_rewritten = false;
+        for edge in &mut *edges {
             let Some(info) = arch.edge(edge.kind) else {
                 continue;
             };
@@ -51,13 +113,15 @@ pub fn run(
             }
             let direct = if info.flags.contains(EdgeFlags::BRANCH) {
                 direct_branch(arch, edge, target)
-            } else if graph.symbol_flags(target).contains(SymbolFlags::TLS) {
+            } else if graph.symbol_flags(target).contains(SymbolFlags::TLS)
+                || graph.is_zero_fill(block)
+            {
                 None
             } else {
-                graph
-                    .content_mut(block)
-                    .and_then(|content| (arch.relax.got_to_direct)(content, edge))
-                    .map(|direct| Edge { target, ..direct })
+                let content = content.get_or_insert_with(|| graph.content(block).bytes().to_vec());
+                let direct = (arch.relax.got_to_direct)(content, edge);
+                is_rewritten |= direct.is_some();
+                direct.map(|direct| Edge { target, ..direct })
             };
             if let Some(direct) = direct {
                 *edge = direct;
@@ -65,10 +129,14 @@ pub fn run(
             }
         }
         if changed {
-            graph.set_edges(block, std::mem::take(&mut edges))?;
+            found.edges.add(graph, block, edges)?;
         }
+        let content = content.filter(|_| is_rewritten);
+        found
+            .contents
+            .extend(content.map(|content| (block, content)));
+        Ok(())
     }
-    Ok(())
 }
 
 fn direct_branch(arch: &Arch, edge: &Edge, target: SymbolId) -> Option<Edge> {

@@ -4,13 +4,14 @@
 //!
 //! Reads: graph. True after: every FDE whose function takes part is a block of its own, with an
 //! edge to its CIE, associated with the block of its function; other records are gone. Records
-//! touch one another (alignment 1), since a gap would end the list.
+//! touch one another (alignment 1), since a gap would end the list. Parallel: over sections for
+//! what is read; the graph is then changed by one thread, in id order.
 
-use clinch_graph::index::int::{u64_of, usize_of, usize_of_u64};
+use clinch_graph::index::int::{u64_of, usize_of_u64};
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    BlockEdgeError, BlockId, Edge, Endian, GraphError, LinkGraph, NewBlock, NewContent, NewSection,
-    Prot, SectionFlags, SectionKind, SymbolFlags, SymbolId,
+    BlockId, Edge, Endian, GraphError, LinkGraph, NewBlock, NewContent, NewSection, Prot,
+    SectionFlags, SectionKind, Split, SymbolFlags, SymbolId, Workers,
 };
 use clinch_target::{Arch, Expr};
 use thiserror::Error;
@@ -41,9 +42,6 @@ pub enum FrameErrorKind {
     /// A CIE of a version that is not known.
     #[error("CIE of version {0} is not known")]
     Version(u8),
-    /// Relocation records that cannot be decoded.
-    #[error(transparent)]
-    Edges(BlockEdgeError),
     /// The graph refused a change.
     #[error(transparent)]
     Graph(GraphError),
@@ -60,18 +58,74 @@ struct Record {
     cie: Option<u64>,
 }
 
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    /// A CIE, which stays while an FDE refers to it.
+    Cie,
+    /// An FDE, which lives as long as this function.
+    Of {
+        function: Function,
+        /// The CIE by number among the section's records.
+        cie: usize,
+        /// Offset in the record of the field that names the CIE.
+        pointer: u32,
+    },
+    /// Its function was discarded, or was never there.
+    Gone,
+}
+
+/// Where a function is.
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    Block(BlockId),
+    /// In a call frame section, of all places, which may be split first.
+    Moving(SymbolId),
+}
+
+/// What is to be done with a section.
+struct Plan {
+    block: BlockId,
+    split: Option<Split>,
+    /// What becomes of the pieces; one that has no entry is not a record.
+    fates: Vec<Fate>,
+}
+
 /// Splits all call frame sections.
 ///
 /// # Errors
 /// Every section that cannot be split, in id order.
 pub fn split(graph: &mut LinkGraph, arch: &Arch) -> Result<(), Vec<FrameError>> {
+    split_with(graph, arch, &Workers::new(1))
+}
+
+/// The same on many threads.
+///
+/// # Errors
+/// As for [`split`].
+pub fn split_with(
+    graph: &mut LinkGraph,
+    arch: &Arch,
+    workers: &Workers,
+) -> Result<(), Vec<FrameError>> {
     let frames: Vec<BlockId> = graph
         .blocks()
         .filter(|&block| graph.section_kind(graph.block_section(block)) == SectionKind::EhFrame)
         .collect();
+    let sizes = frames.iter().map(|&block| graph.block_size(block));
+    // A record has some bytes and about as many for the places in it.
+    let cost = usize_of_u64(sizes.fold(0, u64::saturating_add)).saturating_mul(2);
+    let plans = {
+        let graph = &*graph;
+        let runs = workers.cut(cost, frames.len());
+        workers.map(cost, runs, |run| {
+            let plan = |&block| plan_section(graph, arch, block);
+            frames[run].iter().map(plan).collect::<Vec<_>>()
+        })
+    };
     let mut errors = Vec::new();
-    for block in frames {
-        if let Err((offset, why)) = split_section(graph, arch, block) {
+    for (&block, plan) in frames.iter().zip(plans.into_iter().flatten()) {
+        if let Err((offset, why)) = plan.and_then(|plan| carry_out(graph, arch, plan)) {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             errors.push(FrameError {
                 input: graph.input(graph.block_input(block)).name.to_string(),
@@ -117,86 +171,146 @@ pub fn terminate(graph: &mut LinkGraph) -> Result<Option<BlockId>, GraphError> {
     graph.add_block(end).map(Some)
 }
 
-fn split_section(
-    graph: &mut LinkGraph,
+/// Reads a section's records and finds out what becomes of each.
+fn plan_section(
+    graph: &LinkGraph,
     arch: &Arch,
     block: BlockId,
-) -> Result<(), (u64, FrameErrorKind)> {
-    let at_start = |error: GraphError| (0, FrameErrorKind::Graph(error));
+) -> Result<Plan, (u64, FrameErrorKind)> {
     let content = graph.content(block).bytes();
     let records = read(content, arch.graph.endian)?;
     // What follows the last record is a terminator or nothing.
     let Some(last) = records.last() else {
-        if graph.block_size(block) > 0 {
-            clear(graph, block).map_err(at_start)?;
-        }
-        return Ok(());
+        return Ok(Plan {
+            block,
+            split: None,
+            fates: Vec::new(),
+        });
     };
     let end = last.start + last.size;
-    let has_rest = end < graph.block_size(block);
     let mut offsets: Vec<u64> = records.iter().map(|record| record.start).skip(1).collect();
-    if has_rest {
+    if end < graph.block_size(block) {
         offsets.push(end);
     }
     let symbols = graph.input(graph.block_input(block)).symbols();
-    let pieces = graph
-        .split_block_among(block, &offsets, symbols)
-        .map_err(at_start)?;
-    if has_rest && let Some(&rest) = pieces.last() {
-        clear(graph, rest).map_err(at_start)?;
+    // An FDE gets an edge to its CIE.
+    let split = graph
+        .plan_split(block, &offsets, symbols, 1)
+        .map_err(|error| (0, FrameErrorKind::Graph(error)))?;
+    let mut fates = Vec::with_capacity(records.len());
+    for (number, record) in records.iter().enumerate() {
+        let Some(cie) = record.cie else {
+            fates.push(Fate::Cie);
+            continue;
+        };
+        let pointer = record.pointer - record.start;
+        // The function's address is the next field.
+        let edge = split
+            .edges(number)
+            .iter()
+            .find(|edge| u64::from(edge.offset) == pointer + 4);
+        let function = edge.and_then(|edge| {
+            let block = graph.symbol_block(edge.target)?;
+            let kind = graph.section_kind(graph.block_section(block));
+            Some(if kind == SectionKind::EhFrame {
+                Function::Moving(edge.target)
+            } else {
+                Function::Block(block)
+            })
+        });
+        let Some(function) = function else {
+            fates.push(Fate::Gone);
+            continue;
+        };
+        let is_cie = |&cie: &usize| records[cie].cie.is_none();
+        let cie = records.binary_search_by_key(&cie, |record| record.start);
+        fates.push(Fate::Of {
+            function,
+            cie: cie
+                .ok()
+                .filter(is_cie)
+                .ok_or((record.start, FrameErrorKind::NoCie))?,
+            pointer: u32::try_from(pointer).unwrap_or(u32::MAX),
+        });
+    }
+    Ok(Plan {
+        block,
+        split: Some(split),
+        fates,
+    })
+}
+
+fn carry_out(graph: &mut LinkGraph, arch: &Arch, plan: Plan) -> Result<(), (u64, FrameErrorKind)> {
+    let refused = |error: GraphError| (0, FrameErrorKind::Graph(error));
+    let Plan {
+        block,
+        split,
+        fates,
+    } = plan;
+    let Some(split) = split else {
+        if graph.block_size(block) > 0 {
+            clear(graph, block).map_err(refused)?;
+        }
+        return Ok(());
+    };
+    let n_pieces = split.n_pieces();
+    // The pieces inherit it.
+    graph.set_block_align(block, 1, 0).map_err(refused)?;
+    let new = graph.split(split).map_err(refused)?;
+    let piece = |number: usize| match number.checked_sub(1) {
+        Some(behind) => new.get(behind).unwrap_or(block),
+        None => block,
+    };
+    for rest in fates.len()..n_pieces {
+        clear(graph, piece(rest)).map_err(refused)?;
     }
 
     let to_cie = arch.kind_of(Expr::NegRelative, 4);
-    let function_at = usize_of_u64(8);
-    let mut cies: Map<u64, (BlockId, Option<SymbolId>)> = Map::default();
-    for (record, &piece) in records.iter().zip(&pieces) {
-        if record.cie.is_none() {
-            cies.insert(record.start, (piece, None));
-        }
-    }
-    let mut edges = Vec::new();
-    for (record, &piece) in records.iter().zip(&pieces) {
-        let at = |error| (record.start, FrameErrorKind::Graph(error));
-        graph.set_block_align(piece, 1, 0).map_err(at)?;
-        let Some(cie) = record.cie else { continue };
-        graph
-            .edges(piece, &mut edges)
-            .map_err(|error| (record.start, FrameErrorKind::Edges(*error)))?;
-        let head = record.pointer - record.start;
-        let function = edges
-            .iter()
-            .find(|edge| usize_of(edge.offset) == usize_of_u64(head) + function_at - 4)
-            .and_then(|edge| graph.symbol_block(edge.target));
+    // The symbols of the CIEs that are referred to, by number.
+    let mut cies: Map<usize, SymbolId> = Map::default();
+    for (number, &fate) in fates.iter().enumerate() {
+        let block = piece(number);
+        let (function, cie, pointer) = match fate {
+            Fate::Cie => continue,
+            Fate::Gone => {
+                graph.drop_block(block);
+                continue;
+            }
+            Fate::Of {
+                function,
+                cie,
+                pointer,
+            } => (function, cie, pointer),
+        };
+        let function = match function {
+            Function::Block(function) => Some(function),
+            Function::Moving(symbol) => graph.symbol_block(symbol),
+        };
         let Some(function) = function else {
-            // Its function was discarded, or was never there.
-            graph.drop_block(piece);
+            graph.drop_block(block);
             continue;
         };
-        let Some(&(cie_block, symbol)) = cies.get(&cie) else {
-            return Err((record.start, FrameErrorKind::NoCie));
-        };
-        let cie_symbol = match symbol {
-            Some(symbol) => symbol,
+        let cie = match cies.get(&cie) {
+            Some(&symbol) => symbol,
             None => {
                 let symbol = graph
-                    .add_anonymous(cie_block, 0, 0, SymbolFlags::empty())
-                    .map_err(at)?;
-                cies.insert(cie, (cie_block, Some(symbol)));
+                    .add_anonymous(piece(cie), 0, 0, SymbolFlags::empty())
+                    .map_err(refused)?;
+                cies.insert(cie, symbol);
                 symbol
             }
         };
         if let Some(kind) = to_cie {
             // The field holds its distance from the CIE.
-            let offset = u32::try_from(head).unwrap_or(u32::MAX);
             let edge = Edge {
-                offset,
+                offset: pointer,
                 kind,
-                target: cie_symbol,
+                target: cie,
                 addend: 0,
             };
-            graph.add_edge(piece, edge).map_err(at)?;
+            graph.add_edge(block, edge).map_err(refused)?;
         }
-        graph.associate(function, piece).map_err(at)?;
+        graph.associate(function, block).map_err(refused)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //!
 //! Reads: graph, liveness. A segment is what memory protects alike. Inside one, blocks lie in id
 //! order, so in input order, but for sections that must stay together; content comes before
-//! zero-fill.
+//! zero-fill. Parallel: over runs of symbols.
 
 use crate::prune::Liveness;
 use crate::resolve::Resolution;
@@ -11,7 +11,7 @@ use crate::start_stop::Bounds;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
     Addressable, BlockId, Column, Id, Lifetime, LinkGraph, Prot, SectionFlags, SectionKind,
-    SymbolId,
+    SymbolId, Workers,
 };
 
 /// What memory of a segment must allow, and for how long it is needed. The order is the one in
@@ -82,8 +82,10 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
             group_of.insert(block, (number, kind.unwrap_or(SegmentKind::Data)));
         }
     }
-    // The key sorts by segment, then content before zero-fill, then groups, then ids.
-    let mut keyed: Vec<((SegmentKind, Lifetime, bool, u32), BlockId)> = Vec::new();
+    // Sorted by segment, then content before zero-fill, then groups, then ids. Ids ascend already,
+    // and the other keys are few.
+    let mut sorted: Vec<((SegmentKind, Lifetime, bool, u32), Vec<BlockId>)> = Vec::new();
+    let mut by_key = Map::default();
     for block in liveness.blocks.iter() {
         let section = graph.block_section(block);
         let (flags, lifetime) = (
@@ -104,9 +106,17 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
             None => (0, segment_of(graph, block)),
         };
         let zero = graph.is_zero_fill(block) && group == 0;
-        keyed.push(((kind, lifetime, zero, group), block));
+        let key = (kind, lifetime, zero, group);
+        let index = *by_key.entry(key).or_insert_with(|| {
+            sorted.push((key, Vec::new()));
+            sorted.len() - 1
+        });
+        sorted[index].1.push(block);
     }
-    keyed.sort_unstable();
+    sorted.sort_unstable_by_key(|&(key, _)| key);
+    let keyed = sorted
+        .into_iter()
+        .flat_map(|(key, blocks)| blocks.into_iter().map(move |block| (key, block)));
 
     let mut segments: Vec<Segment> = Vec::new();
     for ((kind, lifetime, zero, group), block) in keyed {
@@ -215,12 +225,18 @@ impl Layout {
         &mut self,
         graph: &LinkGraph,
         resolution: &Resolution,
-        external: impl Fn(SymbolId) -> Option<u64>,
+        external: impl Fn(SymbolId) -> Option<u64> + Sync,
+        workers: &Workers,
     ) {
-        let mut addresses = Vec::with_capacity(graph.n_symbols());
-        for index in 0..graph.n_symbols() {
+        /// Of a symbol, its records and its block's address.
+        const BYTES_PER_SYMBOL: usize = 32;
+        let mut addresses = std::mem::take(&mut self.symbols);
+        addresses.truncate(graph.n_symbols());
+        let more = graph.n_symbols() - addresses.len();
+        workers.extend(&mut addresses, more, 0);
+        let address = |index| {
             let symbol = resolution.prevailing(SymbolId::from_index(index));
-            addresses.push(match graph.addressable(symbol) {
+            match graph.addressable(symbol) {
                 Addressable::Block { block, offset } => match self.block(block).unwrap_or(0) {
                     0 => 0,
                     base => base.wrapping_add(offset),
@@ -228,8 +244,20 @@ impl Layout {
                 Addressable::Absolute(value) => value,
                 Addressable::External => external(symbol).unwrap_or(0),
                 _ => 0,
-            });
+            }
+        };
+        let cost = addresses.len() * BYTES_PER_SYMBOL;
+        let (mut rest, mut runs) = (addresses.as_mut_slice(), Vec::new());
+        for run in workers.cut(cost, rest.len()) {
+            let (mine, others) = rest.split_at_mut(run.len());
+            runs.push((run, mine));
+            rest = others;
         }
+        workers.map(cost, runs, |(run, mine)| {
+            for (index, to) in run.zip(mine) {
+                *to = address(index);
+            }
+        });
         self.symbols = addresses;
     }
 

@@ -1,14 +1,16 @@
 //! Pruning: which blocks are reachable from the roots over edges and associations.
 //!
-//! Reads: graph, resolution. Parallel: no; one walk with a list of work, so depth costs nothing.
+//! Reads: graph, resolution. Parallel: over parts of a list of work, each of which is walked for a
+//! while; one thread walks while the list is short, so that a long chain costs nothing more. What
+//! is reachable depends on no order.
 
 use crate::resolve::Resolution;
 use crate::start_stop::Bounds;
 use clinch_graph::index::int::{u32_of, usize_of};
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, BlockEdgeError, BlockId, EdgeKind, Id, IdRange, IdSet, LinkGraph, SectionFlags,
-    SymbolFlags, SymbolId,
+    Addressable, BlockEdgeError, BlockId, Edge, EdgeKind, Id, IdRange, IdSet, LinkGraph,
+    SectionFlags, SharedIdSet, SymbolFlags, SymbolId, Workers,
 };
 use clinch_target::{Arch, EdgeFlags};
 
@@ -21,7 +23,15 @@ pub struct Liveness {
     pub externals: Vec<SymbolId>,
     /// Whether reachable code writes addresses that only low memory has.
     pub needs_low: bool,
+    /// The reachable blocks that may ask for a table entry: all edges of the others write where
+    /// other blocks are. `None` when that is not known.
+    pub may_ask: Option<IdSet<BlockId>>,
 }
+
+/// How many blocks the list of work must hold for several threads to work on it.
+const MANY: usize = 1024;
+/// After how many blocks a thread gives back what it has not got to.
+const TURN: usize = 4096;
 
 /// Finds what is reachable from `roots`, from symbols that are marked as live, and from what the
 /// sections' flags keep. Sections without memory (debug information) are not roots.
@@ -34,84 +44,213 @@ pub fn prune(
     resolution: &Resolution,
     bounds: &[Bounds],
     roots: impl IntoIterator<Item = SymbolId>,
+    workers: &Workers,
 ) -> Result<Liveness, Vec<BlockEdgeError>> {
-    let children = Children::new(graph);
-    let mut of_bounds: Map<SymbolId, usize> = Map::default();
-    for (index, bounds) in bounds.iter().enumerate() {
-        for symbol in [bounds.start, bounds.stop].into_iter().flatten() {
-            of_bounds.insert(symbol, index);
+    /// Of a block, its edges and their targets; most blocks are small.
+    const BYTES_PER_BLOCK: usize = 64;
+    let cost = graph.n_blocks() * BYTES_PER_BLOCK;
+    let walk = Walk::new(graph, arch, resolution, bounds);
+    let mut work = walk.roots(workers, cost, roots);
+    let mut found = Found::default();
+    let alone = workers.threads(cost) == 1;
+    loop {
+        walk.visit(&mut work, &mut found, |work, _| alone || work < MANY);
+        if work.is_empty() {
+            break;
+        }
+        let runs = workers.cut(cost, work.len());
+        let results = workers.map(cost, runs, |run| {
+            let (mut work, mut found) = (work[run].to_vec(), Found::default());
+            walk.visit(&mut work, &mut found, |_, visited| visited < TURN);
+            (work, found)
+        });
+        work.clear();
+        for (rest, more) in results {
+            work.extend(rest);
+            found.needs_low |= more.needs_low;
+            found.errors.extend(more.errors);
         }
     }
-    let mut live = IdSet::with_len(graph.n_blocks());
-    let mut external = IdSet::<SymbolId>::with_len(graph.n_symbols());
-    let mut work: Vec<BlockId> = Vec::new();
-    let reach = |live: &mut IdSet<BlockId>, work: &mut Vec<BlockId>, block: BlockId| {
-        if graph.has_block(block) && live.insert(block) {
-            work.push(block);
-        }
-    };
-
-    for block in graph.blocks() {
-        if is_root(graph, block) {
-            reach(&mut live, &mut work, block);
-        }
-    }
-    let all = IdRange::<SymbolId>::new(0, graph.n_symbols());
-    let flags = graph.flags_of(all);
-    let marked = all
-        .iter()
-        .zip(flags)
-        .filter(|(_, flags)| flags.contains(SymbolFlags::LIVE));
-    for symbol in marked.map(|(symbol, _)| symbol).chain(roots) {
-        let symbol = resolution.prevailing(symbol);
-        match graph.symbol_block(symbol) {
-            Some(block) => reach(&mut live, &mut work, block),
-            None if graph.symbol_flags(symbol).is_external() => drop(external.insert(symbol)),
-            None => {}
-        }
-    }
-
-    let is_low: Vec<bool> = arch
-        .edges
-        .iter()
-        .map(|row| row.flags.contains(EdgeFlags::LOW))
-        .collect();
-    let mut needs_low = false;
-    let mut edges = Vec::new();
-    let mut errors: Vec<(BlockId, BlockEdgeError)> = Vec::new();
-    while let Some(block) = work.pop() {
-        for &child in children.of(block) {
-            reach(&mut live, &mut work, child);
-        }
-        if let Err(error) = graph.edges(block, &mut edges) {
-            errors.push((block, *error));
-        }
-        for edge in &edges {
-            let target = resolution.prevailing(edge.target);
-            let row = edge.kind.0.wrapping_sub(EdgeKind::FIRST_RELOCATION);
-            if is_low.get(usize::from(row)) == Some(&true) {
-                needs_low |= !matches!(graph.addressable(target), Addressable::Absolute(_));
-            }
-            if let Some(block) = graph.symbol_block(target) {
-                reach(&mut live, &mut work, block);
-            } else if let Some(&index) = of_bounds.get(&target) {
-                for &block in &bounds[index].blocks {
-                    reach(&mut live, &mut work, block);
-                }
-            } else if graph.symbol_flags(target).is_external() {
-                external.insert(target);
-            }
-        }
-    }
-    if errors.is_empty() {
+    if found.errors.is_empty() {
         Ok(Liveness {
-            blocks: live,
-            externals: external.iter().collect(),
-            needs_low,
+            blocks: walk.live.into_set(),
+            externals: walk.external.into_set().iter().collect(),
+            needs_low: found.needs_low,
+            may_ask: Some(walk.may_ask.into_set()),
         })
     } else {
-        errors.sort_by_key(|&(block, _)| block);
-        Err(errors.into_iter().map(|(_, error)| error).collect())
+        found.errors.sort_by_key(|&(block, _)| block);
+        Err(found.errors.into_iter().map(|(_, error)| error).collect())
+    }
+}
+
+/// What a walk knows and marks. Several threads share it.
+struct Walk<'a> {
+    graph: &'a LinkGraph,
+    resolution: &'a Resolution,
+    bounds: &'a [Bounds],
+    /// By symbol, the bounds that it is one of.
+    of_bounds: Map<SymbolId, usize>,
+    children: Children,
+    /// What an edge's kind says, by its number.
+    kinds: [Kind; 256],
+    live: SharedIdSet<BlockId>,
+    external: SharedIdSet<SymbolId>,
+    may_ask: SharedIdSet<BlockId>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    /// Writes an address that only low memory has.
+    low: bool,
+    /// Asks for a table entry, or may.
+    asks: bool,
+}
+
+/// What one thread finds.
+#[derive(Default)]
+struct Found {
+    needs_low: bool,
+    errors: Vec<(BlockId, BlockEdgeError)>,
+    /// The edges of the block at hand.
+    edges: Vec<Edge>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        graph: &'a LinkGraph,
+        arch: &Arch,
+        resolution: &'a Resolution,
+        bounds: &'a [Bounds],
+    ) -> Self {
+        let mut of_bounds: Map<SymbolId, usize> = Map::default();
+        for (index, bounds) in bounds.iter().enumerate() {
+            for symbol in [bounds.start, bounds.stop].into_iter().flatten() {
+                of_bounds.insert(symbol, index);
+            }
+        }
+        let mut kinds = [Kind::default(); 256];
+        for (number, kind) in (0..=u8::MAX).zip(&mut kinds) {
+            if let Some(info) = arch.edge(EdgeKind(number)) {
+                kind.low = info.flags.contains(EdgeFlags::LOW);
+                kind.asks = info.request.is_some() || info.flags.contains(EdgeFlags::TLS);
+            }
+        }
+        Self {
+            graph,
+            resolution,
+            bounds,
+            of_bounds,
+            children: Children::new(graph),
+            kinds,
+            live: SharedIdSet::with_len(graph.n_blocks()),
+            external: SharedIdSet::with_len(graph.n_symbols()),
+            may_ask: SharedIdSet::with_len(graph.n_blocks()),
+        }
+    }
+
+    fn roots(
+        &self,
+        workers: &Workers,
+        cost: usize,
+        roots: impl IntoIterator<Item = SymbolId>,
+    ) -> Vec<BlockId> {
+        let graph = self.graph;
+        let runs = workers.cut(cost, graph.n_blocks());
+        let mut work = workers
+            .map(cost, runs, |run| {
+                let mut work = Vec::new();
+                for block in run.map(BlockId::from_index) {
+                    if graph.has_block(block) && is_root(graph, block) {
+                        self.reach(&mut work, block);
+                    }
+                }
+                work
+            })
+            .concat();
+        let runs = workers.cut(cost, graph.n_symbols());
+        let marked = workers.map(cost, runs, |run| {
+            let run = IdRange::<SymbolId>::new(run.start, run.end);
+            let flags = run.iter().zip(graph.flags_of(run));
+            flags
+                .filter(|(_, flags)| flags.contains(SymbolFlags::LIVE))
+                .map(|(symbol, _)| symbol)
+                .collect::<Vec<_>>()
+        });
+        for symbol in marked.into_iter().flatten().chain(roots) {
+            let symbol = self.resolution.prevailing(symbol);
+            match graph.symbol_block(symbol) {
+                Some(block) => {
+                    self.reach(&mut work, block);
+                }
+                None if graph.symbol_flags(symbol).is_external() => {
+                    self.external.insert(symbol);
+                }
+                None => {}
+            }
+        }
+        work
+    }
+
+    /// Adds a block to the work if it is there and was not reached before.
+    #[inline]
+    fn reach(&self, work: &mut Vec<BlockId>, block: BlockId) {
+        if self.graph.has_block(block) && self.live.insert(block) {
+            work.push(block);
+        }
+    }
+
+    /// Visits blocks of the list, and those that they lead to, while there are some and `goes_on`
+    /// says so. It is told how many are left to visit and how many were visited.
+    fn visit(
+        &self,
+        work: &mut Vec<BlockId>,
+        found: &mut Found,
+        goes_on: impl Fn(usize, usize) -> bool,
+    ) {
+        let graph = self.graph;
+        let mut visited = 0;
+        while goes_on(work.len(), visited)
+            && let Some(block) = work.pop()
+        {
+            visited += 1;
+            for &child in self.children.of(block) {
+                self.reach(work, child);
+            }
+            if graph.has_no_edges(block) {
+                continue;
+            }
+            if let Err(error) = graph.edges(block, &mut found.edges) {
+                found.errors.push((block, *error));
+            }
+            let mut may_ask = false;
+            for edge in &found.edges {
+                let target = self.resolution.prevailing(edge.target);
+                let kind = self.kinds[usize::from(edge.kind.0)];
+                may_ask |= kind.asks;
+                if kind.low {
+                    found.needs_low |=
+                        !matches!(graph.addressable(target), Addressable::Absolute(_));
+                }
+                let flags = graph.symbol_flags(target);
+                if let Some(block) = graph.symbol_block(target) {
+                    may_ask |= flags.contains(SymbolFlags::IFUNC) || !graph.has_block(block);
+                    self.reach(work, block);
+                    continue;
+                }
+                may_ask = true;
+                if let Some(&index) = self.of_bounds.get(&target) {
+                    for &block in &self.bounds[index].blocks {
+                        self.reach(work, block);
+                    }
+                } else if flags.is_external() {
+                    self.external.insert(target);
+                }
+            }
+            if may_ask {
+                self.may_ask.insert(block);
+            }
+        }
     }
 }
 

@@ -5,15 +5,17 @@
 //! instruction is rewritten, content) of the blocks that ask for something; new blocks. True
 //! after: no edge of a live block asks for a table entry; every branch reaches its target or a
 //! stub; functions that choose their implementation at run time (ifunc) have the address of
-//! their stub.
+//! their stub. Parallel: over runs of blocks, for all that is only read; entries are then made by
+//! one thread, in the order in which blocks ask.
 
 use crate::place::Place;
 use crate::prune::Liveness;
 use crate::resolve::Resolution;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, BlockId, Edge, EdgeKind, GraphError, Lifetime, LinkGraph, NewBlock, NewContent,
-    NewSection, Prot, SectionFlags, SectionId, SectionKind, SymbolFlags, SymbolId,
+    Addressable, BlockId, Edge, EdgeBatch, EdgeKind, GraphError, Lifetime, LinkGraph, NewBlock,
+    NewContent, NewSection, Prot, SectionFlags, SectionId, SectionKind, SymbolFlags, SymbolId,
+    Workers,
 };
 use clinch_target::{Arch, EdgeFlags, EdgeInfo, Expr, Request, Table, Template};
 use thiserror::Error;
@@ -41,7 +43,7 @@ pub enum Reach {
 /// What the tables step must know beside the graph.
 pub struct TableRules<'a> {
     /// How code reaches a prevailing external symbol.
-    pub reach: &'a dyn Fn(SymbolId) -> Reach,
+    pub reach: &'a (dyn Fn(SymbolId) -> Reach + Sync),
     /// Whether thread-local variables have a fixed offset from the thread pointer.
     pub static_tls: bool,
 }
@@ -132,27 +134,37 @@ pub fn build(
     resolution: &Resolution,
     liveness: &Liveness,
     rules: &TableRules<'_>,
+    workers: &Workers,
 ) -> Result<Tables, Vec<TableError>> {
-    let mut builder = Builder {
+    let mut errors = Vec::new();
+    let reader = Reader {
+        graph,
         arch,
         resolution,
         rules,
+    };
+    let (asking, direct) = reader.scan(liveness, workers, &mut errors);
+    let mut builder = Builder {
+        arch,
+        rules,
         tables: Tables::default(),
     };
-    let mut errors = Vec::new();
-    let (asking, direct) = builder.scan(graph, liveness, &mut errors);
     for symbol in direct {
         if let Err(error) = builder.bring_near(graph, symbol) {
             errors.push(error);
         }
     }
-    let mut edges = Vec::new();
-    for block in asking {
-        if graph.edges(block, &mut edges).is_ok()
-            && let Err(error) = builder.rewrite(graph, block, &mut edges)
-        {
-            errors.push(error);
-        }
+    let reader = Reader {
+        graph,
+        arch,
+        resolution,
+        rules,
+    };
+    let cost = asking.len().saturating_mul(BYTES_PER_BLOCK);
+    let runs = workers.cut(cost, asking.len());
+    let rewritten = workers.map(cost, runs, |run| reader.rewrite(&asking[run]));
+    for run in rewritten {
+        builder.grant(graph, run, &mut errors);
     }
     if errors.is_empty() {
         Ok(builder.tables)
@@ -161,26 +173,117 @@ pub fn build(
     }
 }
 
-struct Builder<'a> {
+/// What is looked at of a block, about: its records, and their targets.
+const BYTES_PER_BLOCK: usize = 256;
+
+/// The part of the work that only reads.
+struct Reader<'a> {
+    graph: &'a LinkGraph,
     arch: &'a Arch,
     resolution: &'a Resolution,
     rules: &'a TableRules<'a>,
-    tables: Tables,
 }
 
-impl Builder<'_> {
+/// What becomes of a run of blocks.
+#[derive(Default)]
+struct Rewritten {
+    edges: EdgeBatch,
+    /// Edges that go to an entry, by number, in order.
+    asks: Vec<(usize, Ask)>,
+    blocks: Vec<Block>,
+}
+
+/// What becomes of a block.
+struct Block {
+    id: BlockId,
+    /// Its content, when an instruction was rewritten.
+    content: Option<Vec<u8>>,
+    /// How many edges of the run go to an entry, up to its last.
+    asks: usize,
+    /// Whether some edge goes to an entry, or went to one.
+    touched: bool,
+    /// Why it cannot be rewritten to its end.
+    error: Option<TableError>,
+}
+
+/// An entry that an edge goes to.
+enum Ask {
+    Got(SymbolId),
+    Stub(SymbolId),
+    /// With where it is asked for.
+    Tls(Table, SymbolId, BlockId, u32),
+}
+
+/// The edges of one block while they are rewritten.
+struct Draft<'a> {
+    block: BlockId,
+    old: &'a [Edge],
+    new: Vec<Edge>,
+    asks: Vec<(usize, Ask)>,
+    /// A copy of its content, once an instruction may be rewritten.
+    content: Option<Vec<u8>>,
+    /// Whether one was.
+    is_rewritten: bool,
+    touched: bool,
+}
+
+impl Draft<'_> {
+    /// Goes to an entry from the edge's place.
+    fn ask(&mut self, edge: Edge, ask: Ask) {
+        self.asks.push((self.new.len(), ask));
+        self.new.push(edge);
+    }
+
+    /// Tries to rewrite an instruction.
+    fn relax<R>(
+        &mut self,
+        graph: &LinkGraph,
+        rewrite: impl FnOnce(&mut [u8]) -> Option<R>,
+    ) -> Option<R> {
+        if graph.is_zero_fill(self.block) {
+            return None;
+        }
+        let content = self
+            .content
+            .get_or_insert_with(|| graph.content(self.block).bytes().to_vec());
+        let answer = rewrite(content)?;
+        self.is_rewritten = true;
+        Some(answer)
+    }
+}
+
+impl Reader<'_> {
     /// The blocks that ask for an entry, and the symbols that are referred to directly but have
     /// no place that code can reach: each in id order.
     fn scan(
         &self,
-        graph: &LinkGraph,
         liveness: &Liveness,
+        workers: &Workers,
         errors: &mut Vec<TableError>,
     ) -> (Vec<BlockId>, Vec<SymbolId>) {
-        let mut asking = Vec::new();
-        let mut direct = clinch_graph::IdSet::<SymbolId>::default();
+        let blocks: Vec<BlockId> = match &liveness.may_ask {
+            Some(may_ask) => may_ask.iter().collect(),
+            None => liveness.blocks.iter().collect(),
+        };
+        let cost = blocks.len().saturating_mul(BYTES_PER_BLOCK);
+        let runs = workers.cut(cost, blocks.len());
+        let scans = workers.map(cost, runs, |run| self.scan_run(&blocks[run]));
+        let (mut asking, mut direct) = (Vec::new(), Vec::new());
+        for scan in scans {
+            asking.extend(scan.asking);
+            direct.extend(scan.direct);
+            errors.extend(scan.errors);
+        }
+        direct.sort_unstable();
+        direct.dedup();
+        (asking, direct)
+    }
+
+    fn scan_run(&self, blocks: &[BlockId]) -> Scan {
+        let graph = self.graph;
+        let mut scan = Scan::default();
         let mut edges = Vec::new();
-        for block in liveness.blocks.iter() {
+        for &block in blocks {
             if graph.has_no_edges(block) || graph.edges(block, &mut edges).is_err() {
                 continue;
             }
@@ -193,13 +296,13 @@ impl Builder<'_> {
                 let target = self.resolution.prevailing(edge.target);
                 let flags = graph.symbol_flags(target);
                 if flags.is_discarded() && in_memory {
-                    errors.push(TableError::Discarded {
+                    scan.errors.push(TableError::Discarded {
                         place: Place::of(graph, block, u64::from(edge.offset)),
                         symbol: String::from_utf8_lossy(graph.symbol_name(target)).into_owned(),
                     });
                 }
                 if flags.contains(SymbolFlags::IFUNC) && flags.is_definition() {
-                    direct.insert(target);
+                    scan.direct.push(target);
                 }
                 let is_far = || flags.is_external() && (self.rules.reach)(target) != Reach::Near;
                 if info.request.is_some() || info.flags.contains(EdgeFlags::TLS) {
@@ -211,16 +314,209 @@ impl Builder<'_> {
                     && is_far()
                     && (self.rules.reach)(target) != Reach::FarValue
                 {
-                    direct.insert(target);
+                    scan.direct.push(target);
                 }
             }
             if asks {
-                asking.push(block);
+                scan.asking.push(block);
             }
         }
-        (asking, direct.iter().collect())
+        scan.direct.sort_unstable();
+        scan.direct.dedup();
+        scan
     }
 
+    /// What becomes of blocks that ask for something.
+    fn rewrite(&self, blocks: &[BlockId]) -> Rewritten {
+        let mut run = Rewritten::default();
+        let (mut edges, mut new) = (Vec::new(), Vec::new());
+        for &block in blocks {
+            if self.graph.edges(block, &mut edges).is_err() {
+                continue;
+            }
+            if !edges.is_sorted_by_key(|edge| edge.offset) {
+                edges.sort_by_key(|edge| edge.offset);
+            }
+            new.clear();
+            let mut draft = Draft {
+                block,
+                old: &edges,
+                new,
+                asks: std::mem::take(&mut run.asks),
+                content: None,
+                is_rewritten: false,
+                touched: false,
+            };
+            let first = run.edges.len();
+            let first_ask = draft.asks.len();
+            let result = self.rewrite_block(&mut draft);
+            for (n, _) in &mut draft.asks[first_ask..] {
+                *n += first;
+            }
+            let added = result.and_then(|()| {
+                let added = run.edges.add(self.graph, block, &draft.new);
+                added.map_err(TableError::from)
+            });
+            run.blocks.push(Block {
+                id: block,
+                content: draft.content.filter(|_| draft.is_rewritten),
+                asks: draft.asks.len(),
+                touched: draft.touched,
+                error: added.err(),
+            });
+            (run.asks, new) = (draft.asks, draft.new);
+        }
+        run
+    }
+
+    fn rewrite_block(&self, draft: &mut Draft<'_>) -> Result<(), TableError> {
+        let mut index = 0;
+        while index < draft.old.len() {
+            let edge = draft.old[index];
+            index += 1;
+            let Some(info) = self.arch.edge(edge.kind) else {
+                draft.new.push(edge);
+                continue;
+            };
+            let target = self.resolution.prevailing(edge.target);
+            if info.flags.contains(EdgeFlags::TLS) {
+                index += self.thread_local(draft, index - 1, info)?;
+            } else if let Some(request) = info.request {
+                self.request(draft, &edge, target, info, request)?;
+                draft.touched = true;
+            } else if info.flags.contains(EdgeFlags::BRANCH)
+                && self.graph.symbol_flags(target).is_external()
+                && (self.rules.reach)(target) != Reach::Near
+            {
+                let kind = self.to_stub(edge.kind);
+                draft.ask(Edge { kind, ..edge }, Ask::Stub(target));
+                draft.touched = true;
+            } else {
+                draft.new.push(edge);
+            }
+        }
+        Ok(())
+    }
+
+    /// An ordinary request: without an entry where the instruction can do without.
+    fn request(
+        &self,
+        draft: &mut Draft<'_>,
+        edge: &Edge,
+        target: SymbolId,
+        info: &EdgeInfo,
+        request: Request,
+    ) -> Result<(), TableError> {
+        let rewrite = |content: &mut [u8]| (self.arch.relax.got_to_direct)(content, edge);
+        if info.flags.contains(EdgeFlags::RELAXABLE)
+            && self.is_near(target)
+            && let Some(direct) = draft.relax(self.graph, rewrite)
+        {
+            draft.new.push(Edge { target, ..direct });
+            return Ok(());
+        }
+        let granted = Edge {
+            kind: request.becomes,
+            ..*edge
+        };
+        match request.table {
+            Table::Got => draft.ask(granted, Ask::Got(target)),
+            Table::Plt if self.graph.symbol_flags(target).is_external() => {
+                draft.ask(granted, Ask::Stub(target));
+            }
+            Table::Plt => draft.new.push(Edge { target, ..granted }),
+            Table::TlsGd | Table::TlsLd | Table::TlsIe | Table::TlsDesc | Table::Tlv => {
+                let place = Place::of(self.graph, draft.block, u64::from(edge.offset));
+                return Err(TableError::NoMeans {
+                    place,
+                    what: info.name,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether code can refer to a symbol directly: it is in a block, which the layout keeps in
+    /// reach, or an external known to be near.
+    fn is_near(&self, target: SymbolId) -> bool {
+        match self.graph.addressable(target) {
+            Addressable::Block { block, .. } => !self
+                .graph
+                .block_section_flags(block)
+                .contains(SectionFlags::LARGE),
+            Addressable::External => (self.rules.reach)(target) == Reach::Near,
+            _ => false,
+        }
+    }
+
+    /// A thread-local access; answers how many further edges it used up.
+    fn thread_local(
+        &self,
+        draft: &mut Draft<'_>,
+        index: usize,
+        info: &EdgeInfo,
+    ) -> Result<usize, TableError> {
+        let graph = self.graph;
+        let (block, old) = (draft.block, draft.old);
+        let edge = old[index];
+        let in_memory = graph.section_lifetime(graph.block_section(block)) != Lifetime::NoAlloc;
+        if self.rules.static_tls && in_memory {
+            if info.expr == Expr::TpRelative {
+                draft.new.push(edge);
+                return Ok(0);
+            }
+            let rewrite =
+                |content: &mut [u8]| (self.arch.relax.tls_to_local_exec)(content, old, index);
+            if let Some(rewrite) = draft.relax(graph, rewrite) {
+                draft.new.extend(rewrite.edge);
+                return Ok(usize::from(rewrite.drop_next));
+            }
+        }
+        let Some(request) = info.request else {
+            draft.new.push(edge);
+            return Ok(0);
+        };
+        // A value of the target that any thread shares can be read from a table in any case.
+        let must_be_rewritten = self.rules.static_tls && request.table != Table::TlsIe;
+        if must_be_rewritten {
+            let place = Place::of(graph, block, u64::from(edge.offset));
+            return Err(TableError::TlsSequence(place));
+        }
+        let target = self.resolution.prevailing(edge.target);
+        let granted = Edge {
+            kind: request.becomes,
+            ..edge
+        };
+        draft.ask(granted, Ask::Tls(request.table, target, block, edge.offset));
+        Ok(0)
+    }
+
+    fn to_stub(&self, kind: EdgeKind) -> EdgeKind {
+        self.arch
+            .stub_branches
+            .iter()
+            .find(|(direct, _)| *direct == kind)
+            .map_or(kind, |&(_, through_stub)| through_stub)
+    }
+}
+
+/// What a run of blocks asks for.
+#[derive(Default)]
+struct Scan {
+    asking: Vec<BlockId>,
+    /// In no order, some more than once.
+    direct: Vec<SymbolId>,
+    errors: Vec<TableError>,
+}
+
+/// The part of the work that makes something.
+struct Builder<'a> {
+    arch: &'a Arch,
+    rules: &'a TableRules<'a>,
+    tables: Tables,
+}
+
+impl Builder<'_> {
     /// Gives a symbol a place that code can reach: an ifunc and a far function their stub, far
     /// data a copy.
     fn bring_near(&mut self, graph: &mut LinkGraph, symbol: SymbolId) -> Result<(), TableError> {
@@ -269,151 +565,67 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Grants what a block's edges ask for.
-    fn rewrite(
-        &mut self,
-        graph: &mut LinkGraph,
-        block: BlockId,
-        edges: &mut [Edge],
-    ) -> Result<(), TableError> {
-        if !edges.is_sorted_by_key(|edge| edge.offset) {
-            edges.sort_by_key(|edge| edge.offset);
-        }
-        let mut new = Vec::with_capacity(edges.len());
-        let mut index = 0;
-        let mut touched = false;
-        while index < edges.len() {
-            let edge = edges[index];
-            index += 1;
-            let Some(info) = self.arch.edge(edge.kind) else {
-                new.push(edge);
+    /// Makes the entries that a run of blocks asks for, and gives the blocks their edges.
+    fn grant(&mut self, graph: &mut LinkGraph, run: Rewritten, errors: &mut Vec<TableError>) {
+        let Rewritten {
+            mut edges,
+            asks,
+            blocks,
+        } = run;
+        let mut asks = asks.into_iter();
+        let mut granted = 0;
+        let mut contents = Vec::new();
+        for block in blocks {
+            let mine = asks.by_ref().take(block.asks - granted);
+            granted = block.asks;
+            let result = self.grant_block(graph, &mut edges, mine, block.error);
+            if let Err(error) = result {
+                errors.push(error);
                 continue;
+            }
+            contents.extend(block.content.map(|content| (block.id, content)));
+            if block.touched {
+                self.tables.touched.push(block.id);
+            }
+        }
+        // Edges first: records that keep addends in the content are then not needed any more.
+        let mut result = graph.take_edges(edges);
+        for (block, content) in contents {
+            result = result.and_then(|()| graph.set_content(block, content));
+        }
+        errors.extend(result.err().map(TableError::from));
+    }
+
+    fn grant_block(
+        &mut self,
+        graph: &mut LinkGraph,
+        edges: &mut EdgeBatch,
+        mut asks: impl Iterator<Item = (usize, Ask)>,
+        error: Option<TableError>,
+    ) -> Result<(), TableError> {
+        // What comes first of what goes wrong is told; the rest is not made.
+        let result = asks.try_for_each(|(n, ask)| {
+            let entry = match ask {
+                Ask::Got(target) => self.got_entry(graph, target)?,
+                Ask::Stub(target) => self.stub(graph, target)?,
+                Ask::Tls(table, target, block, offset) => {
+                    self.tls_entry(graph, block, offset, table, target)?
+                }
             };
-            let target = self.resolution.prevailing(edge.target);
-            if info.flags.contains(EdgeFlags::TLS) {
-                index += self.thread_local(graph, block, edges, index - 1, info, &mut new)?;
-            } else if let Some(request) = info.request {
-                new.push(self.grant(graph, block, &edge, target, info, request)?);
-                touched = true;
-            } else if info.flags.contains(EdgeFlags::BRANCH)
-                && graph.symbol_flags(target).is_external()
-                && (self.rules.reach)(target) != Reach::Near
-            {
-                let stub = self.stub(graph, target)?;
-                new.push(Edge {
-                    kind: self.to_stub(edge.kind),
-                    target: stub,
-                    ..edge
-                });
-                touched = true;
-            } else {
-                new.push(edge);
+            if error.is_none() {
+                edges.set_target(graph, n, entry)?;
             }
-        }
-        graph.set_edges(block, new)?;
-        if touched {
-            self.tables.touched.push(block);
-        }
-        Ok(())
-    }
-
-    /// Grants an ordinary request: without an entry where the instruction can do without.
-    fn grant(
-        &mut self,
-        graph: &mut LinkGraph,
-        block: BlockId,
-        edge: &Edge,
-        target: SymbolId,
-        info: &EdgeInfo,
-        request: Request,
-    ) -> Result<Edge, TableError> {
-        if info.flags.contains(EdgeFlags::RELAXABLE)
-            && self.is_near(graph, target)
-            && let Some(content) = graph.content_mut(block)
-            && let Some(direct) = (self.arch.relax.got_to_direct)(content, edge)
-        {
-            return Ok(Edge { target, ..direct });
-        }
-        let entry = match request.table {
-            Table::Got => self.got_entry(graph, target)?,
-            Table::Plt if graph.symbol_flags(target).is_external() => self.stub(graph, target)?,
-            Table::Plt => target,
-            Table::TlsGd | Table::TlsLd | Table::TlsIe | Table::TlsDesc | Table::Tlv => {
-                let place = Place::of(graph, block, u64::from(edge.offset));
-                return Err(TableError::NoMeans {
-                    place,
-                    what: info.name,
-                });
-            }
-        };
-        Ok(Edge {
-            kind: request.becomes,
-            target: entry,
-            ..*edge
-        })
-    }
-
-    /// Whether code can refer to a symbol directly: it is in a block, which the layout keeps in
-    /// reach, or an external known to be near.
-    fn is_near(&self, graph: &LinkGraph, target: SymbolId) -> bool {
-        match graph.addressable(target) {
-            Addressable::Block { block, .. } => !graph
-                .block_section_flags(block)
-                .contains(SectionFlags::LARGE),
-            Addressable::External => (self.rules.reach)(target) == Reach::Near,
-            _ => false,
-        }
-    }
-
-    /// A thread-local access; answers how many further edges it used up.
-    fn thread_local(
-        &mut self,
-        graph: &mut LinkGraph,
-        block: BlockId,
-        edges: &[Edge],
-        index: usize,
-        info: &EdgeInfo,
-        new: &mut Vec<Edge>,
-    ) -> Result<usize, TableError> {
-        let edge = edges[index];
-        let in_memory = graph.section_lifetime(graph.block_section(block)) != Lifetime::NoAlloc;
-        if self.rules.static_tls && in_memory {
-            if info.expr == Expr::TpRelative {
-                new.push(edge);
-                return Ok(0);
-            }
-            if let Some(content) = graph.content_mut(block)
-                && let Some(rewrite) = (self.arch.relax.tls_to_local_exec)(content, edges, index)
-            {
-                new.extend(rewrite.edge);
-                return Ok(usize::from(rewrite.drop_next));
-            }
-        }
-        let Some(request) = info.request else {
-            new.push(edge);
-            return Ok(0);
-        };
-        // A value of the target that any thread shares can be read from a table in any case.
-        let must_be_rewritten = self.rules.static_tls && request.table != Table::TlsIe;
-        if must_be_rewritten {
-            let place = Place::of(graph, block, u64::from(edge.offset));
-            return Err(TableError::TlsSequence(place));
-        }
-        let target = self.resolution.prevailing(edge.target);
-        let entry = self.tls_entry(graph, block, &edge, request.table, target)?;
-        new.push(Edge {
-            kind: request.becomes,
-            target: entry,
-            ..edge
+            Ok(())
         });
-        Ok(0)
+        asks.for_each(drop);
+        result.and(error.map_or(Ok(()), Err))
     }
 
     fn tls_entry(
         &mut self,
         graph: &mut LinkGraph,
         block: BlockId,
-        edge: &Edge,
+        offset: u32,
         table: Table,
         target: SymbolId,
     ) -> Result<SymbolId, TableError> {
@@ -425,7 +637,7 @@ impl Builder<'_> {
             self.arch
                 .kind_of(expr, word)
                 .ok_or_else(|| TableError::NoMeans {
-                    place: Place::of(graph, block, u64::from(edge.offset)),
+                    place: Place::of(graph, block, u64::from(offset)),
                     what: "a table of thread-local variables",
                 })
         };
@@ -535,14 +747,6 @@ impl Builder<'_> {
         let block = instantiate(graph, section, &self.arch.stubs.jump, &[entry])?;
         self.tables.made.push(block);
         Ok((block, graph.block_size(block)))
-    }
-
-    fn to_stub(&self, kind: EdgeKind) -> EdgeKind {
-        self.arch
-            .stub_branches
-            .iter()
-            .find(|(direct, _)| *direct == kind)
-            .map_or(kind, |&(_, through_stub)| through_stub)
     }
 }
 

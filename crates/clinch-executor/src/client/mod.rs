@@ -16,10 +16,12 @@ use crate::secret::Secret;
 use crate::stream::Stream;
 use crate::system::descriptor::Wake;
 use crate::system::process::Child;
+use crate::system::shared::SharedMemory;
 use crate::threads::{Threads, lock};
 use crate::wire::handshake::Facts;
 use crate::wire::{Reply, ToExecutor};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -52,6 +54,9 @@ pub struct ControllerOptions {
     pub log: Option<LogHandler>,
     /// How many calls of linked code may wait for an answer at once. More end the connection.
     pub most_calls: usize,
+    /// Whether contents go to an executor through memory that it shares with its controller, and
+    /// not through the stream: for one that is started ([`Controller::spawn`]).
+    pub shared_memory: bool,
 }
 
 impl Default for ControllerOptions {
@@ -62,6 +67,7 @@ impl Default for ControllerOptions {
             dispatch: None,
             log: None,
             most_calls: 256,
+            shared_memory: false,
         }
     }
 }
@@ -74,6 +80,7 @@ impl std::fmt::Debug for ControllerOptions {
             .field("dispatch", &self.dispatch.is_some())
             .field("log", &self.log.is_some())
             .field("most_calls", &self.most_calls)
+            .field("shared_memory", &self.shared_memory)
             .finish()
     }
 }
@@ -106,6 +113,8 @@ struct Shared {
     /// Threads for linked code's calls.
     threads: Threads,
     child: Mutex<Option<Child>>,
+    /// Memory that the executor has a descriptor of.
+    memory: Option<Arc<SharedMemory>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -157,13 +166,18 @@ impl Controller {
     /// As [`Controller::connect`], with options.
     ///
     /// # Errors
-    /// What goes wrong in the handshake.
+    /// What goes wrong in the handshake; memory cannot be shared with an executor that was not
+    /// started here.
     pub fn connect_with(
         stream: Stream,
         secret: &Secret,
         options: ControllerOptions,
     ) -> Result<Self, Error> {
-        Self::open(stream, secret, options, None)
+        if options.shared_memory {
+            let what = "share memory with an executor that was not started here";
+            return Err(Error::system(what, &ErrorKind::Unsupported.into()));
+        }
+        Self::open(stream, secret, options, None, None)
     }
 
     fn open(
@@ -171,6 +185,7 @@ impl Controller {
         secret: &Secret,
         options: ControllerOptions,
         child: Option<Child>,
+        memory: Option<Arc<SharedMemory>>,
     ) -> Result<Self, Error> {
         let wake = Wake::new().map_err(|error| Error::system("make a descriptor", &error))?;
         let led = handshake::lead(stream.clone(), secret, options.sealed, &options.limits);
@@ -189,6 +204,7 @@ impl Controller {
             wake,
             threads: Threads::new(options.most_calls, STACK),
             child,
+            memory,
             options,
         });
         let client = Client { shared };
@@ -273,6 +289,12 @@ impl Client {
     /// What the executor is.
     pub fn facts(&self) -> &Facts {
         &self.shared.facts
+    }
+
+    /// Memory that the executor can map parts of, when it shares any
+    /// ([`ControllerOptions::shared_memory`]).
+    pub fn shared_memory(&self) -> Option<&Arc<SharedMemory>> {
+        self.shared.memory.as_ref()
     }
 
     /// Why the connection has ended, when it has.

@@ -5,8 +5,8 @@ use super::Client;
 use crate::error::Error;
 use crate::threads::lock;
 use crate::wire::{
-    Action, Found, MAX_PAYLOAD, Piece, Place, Protection, Refusal, Reply, Segment, Step,
-    ThreadLocal, ToExecutor,
+    Action, Found, MAX_PAYLOAD, Piece, Place, Protection, Refusal, Reply, Segment, SharedSegment,
+    Step, ThreadLocal, ToExecutor,
 };
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -114,6 +114,22 @@ impl Client {
             }
         }
         match self.ask(&ToExecutor::Finalize { segments, steps })? {
+            Reply::Allocation(allocation) => Ok(allocation),
+            other => Err(self.shared.end_for_answer(&other)),
+        }
+    }
+
+    /// Makes segments one allocation whose contents are in shared memory
+    /// ([`Client::shared_memory`]), and does actions.
+    ///
+    /// # Errors
+    /// The executor refuses, or the connection has ended.
+    pub fn finalize_shared(
+        &self,
+        segments: Vec<SharedSegment>,
+        steps: Vec<Step>,
+    ) -> Result<u64, Error> {
+        match self.ask(&ToExecutor::FinalizeShared { segments, steps })? {
             Reply::Allocation(allocation) => Ok(allocation),
             other => Err(self.shared.end_for_answer(&other)),
         }

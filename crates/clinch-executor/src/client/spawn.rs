@@ -5,16 +5,18 @@ use crate::error::Error;
 use crate::secret::Secret;
 use crate::stream::Stream;
 use crate::system::process::Child;
+use crate::system::shared::SharedMemory;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 impl Controller {
     /// Starts an executor: a program, or this one without a `program`, with `arguments` and behind
-    /// them `filedescs=N,N` (one socket for both ways) and `--secret-fd=N` (a pipe with the
-    /// secret). It is reaped when the controller is dropped; when it does not end in time, it is
+    /// them `filedescs=N,N` (one socket for both ways), `--secret-fd=N` (a pipe with the secret) and,
+    /// if memory is shared, `--shared-fd=N` (the memory file, for reading). It is reaped when the controller is dropped; when it does not end in time, it is
     /// killed.
     ///
     /// # Errors
@@ -40,11 +42,19 @@ impl Controller {
         let mut arguments = arguments.to_vec();
         arguments.push(format!("filedescs={number},{number}").into());
         arguments.push(format!("--secret-fd={}", reading.as_raw_fd()).into());
-        let inherited = [theirs.as_fd(), reading.as_fd()];
+        let mut inherited = vec![theirs.as_fd(), reading.as_fd()];
+        let memory = options.shared_memory.then(SharedMemory::new).transpose()?;
+        let memory = memory.map(Arc::new);
+        let file = memory.as_ref().map(|memory| memory.for_reading());
+        let file = file.transpose().map_err(failed)?;
+        if let Some(file) = &file {
+            arguments.push(format!("--shared-fd={}", file.as_raw_fd()).into());
+            inherited.push(file.as_fd());
+        }
         let child = Child::spawn(&program, &arguments, &inherited).map_err(failed)?;
         // The child has the only copies, so that the stream ends when it does.
         drop((theirs, reading));
-        Self::open(Stream::socket(ours)?, &secret, options, Some(child))
+        Self::open(Stream::socket(ours)?, &secret, options, Some(child), memory)
     }
 
     /// Connects to an executor that listens at `HOST:PORT`. Frames are sealed.

@@ -3,8 +3,9 @@
 
 use super::{Connection, State};
 use crate::system::code::{self, Callable};
+use crate::system::shared::SharedFile;
 use crate::threads::lock;
-use crate::wire::{Action, Array, Protection, Refusal, Segment, Step};
+use crate::wire::{Action, Array, Protection, Refusal, Segment, SharedSegment, Step};
 use clinch_graph::index::int::u64_of;
 use std::sync::Arc;
 
@@ -15,6 +16,48 @@ pub(super) struct Allocation {
     ranges: Vec<(u64, u64)>,
     /// In the order of the actions that they undo.
     undo: Vec<Action>,
+}
+
+/// The pages of a segment, wherever its contents come from.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    address: u64,
+    size: u64,
+    protection: Protection,
+    sealed_late: bool,
+}
+
+impl Place {
+    /// What its pages allow when they are filled.
+    fn first_protection(&self) -> Protection {
+        if self.sealed_late {
+            Protection::ReadWrite
+        } else {
+            self.protection
+        }
+    }
+}
+
+impl From<&Segment<'_>> for Place {
+    fn from(segment: &Segment<'_>) -> Self {
+        Self {
+            address: segment.address,
+            size: segment.size,
+            protection: segment.protection,
+            sealed_late: segment.sealed_late,
+        }
+    }
+}
+
+impl From<&SharedSegment> for Place {
+    fn from(segment: &SharedSegment) -> Self {
+        Self {
+            address: segment.address,
+            size: segment.size,
+            protection: segment.protection,
+            sealed_late: segment.sealed_late,
+        }
+    }
 }
 
 /// Pages that are filled; their actions are still to be done.
@@ -37,11 +80,11 @@ impl State {
             .any(|allocation| allocation.undo.iter().any(Action::runs_code))
     }
 
-    /// Takes the pages of segments for one allocation, all or none.
-    fn take(&mut self, segments: &[Segment<'_>]) -> Result<Vec<(u64, u64)>, Refusal> {
-        let mut ranges = Vec::with_capacity(segments.len());
-        for segment in segments {
-            let taken = self.take_one(segment);
+    /// Takes pages for one allocation, all or none.
+    fn take(&mut self, places: &[Place]) -> Result<Vec<(u64, u64)>, Refusal> {
+        let mut ranges = Vec::with_capacity(places.len());
+        for place in places {
+            let taken = self.take_one(place);
             match taken {
                 Ok((start, end)) if start < end => ranges.push((start, end)),
                 Ok(_) => {}
@@ -54,12 +97,8 @@ impl State {
         Ok(ranges)
     }
 
-    fn take_one(&mut self, segment: &Segment<'_>) -> Result<(u64, u64), Refusal> {
-        let (start, end) = self.memory.range(segment.address, segment.size)?;
-        let size = u64_of(segment.content.len());
-        if size > segment.size {
-            return Err(Refusal::TooLarge(size));
-        }
+    fn take_one(&mut self, place: &Place) -> Result<(u64, u64), Refusal> {
+        let (start, end) = self.memory.range(place.address, place.size)?;
         if let Some(taken) = self.taken_within(start, end) {
             return Err(Refusal::InUse(taken));
         }
@@ -92,9 +131,19 @@ impl State {
             let (address, size) = (segment.address, segment.size);
             self.memory.protect(address, size, Protection::ReadWrite)?;
             self.memory.write(address, segment.content)?;
-            if !segment.sealed_late {
-                self.memory.protect(address, size, segment.protection)?;
-            }
+            let protection = Place::from(segment).first_protection();
+            self.memory.protect(address, size, protection)?;
+        }
+        Ok(())
+    }
+
+    /// Maps contents from memory that is shared with the controller.
+    fn map(&mut self, segments: &[SharedSegment], file: &SharedFile) -> Result<(), Refusal> {
+        for segment in segments {
+            let (address, size) = (segment.address, segment.size);
+            let protection = Place::from(segment).first_protection();
+            self.memory
+                .map(address, size, protection, file, segment.offset)?;
         }
         Ok(())
     }
@@ -103,17 +152,43 @@ impl State {
 impl Connection {
     /// Fills and protects the pages of segments. When it fails, they are given up.
     pub(super) fn place(&self, segments: &[Segment<'_>]) -> Result<Placed, Refusal> {
+        for segment in segments {
+            let size = u64_of(segment.content.len());
+            if size > segment.size {
+                return Err(Refusal::TooLarge(size));
+            }
+        }
+        let places: Vec<Place> = segments.iter().map(Place::from).collect();
+        self.place_with(&places, |state| state.fill(segments))
+    }
+
+    /// The same with contents in shared memory.
+    pub(super) fn place_shared(&self, segments: &[SharedSegment]) -> Result<Placed, Refusal> {
+        let Some(file) = &self.shared else {
+            let first = segments.first();
+            let (offset, size) = first.map_or((0, 0), |first| (first.offset, first.size));
+            return Err(Refusal::NotShared { offset, size });
+        };
+        let places: Vec<Place> = segments.iter().map(Place::from).collect();
+        self.place_with(&places, |state| state.map(segments, file))
+    }
+
+    fn place_with(
+        &self,
+        places: &[Place],
+        fill: impl FnOnce(&mut State) -> Result<(), Refusal>,
+    ) -> Result<Placed, Refusal> {
         let state = &mut *lock(&self.state);
-        let ranges = state.take(segments)?;
-        if let Err(refusal) = state.fill(segments) {
+        let ranges = state.take(places)?;
+        if let Err(refusal) = fill(state) {
             // The first error is the one to report.
             let _ = state.discard(&ranges);
             return Err(refusal);
         }
-        let late = segments
+        let late = places
             .iter()
-            .filter(|segment| segment.sealed_late)
-            .map(|segment| (segment.address, segment.size, segment.protection))
+            .filter(|place| place.sealed_late)
+            .map(|place| (place.address, place.size, place.protection))
             .collect();
         Ok(Placed { ranges, late })
     }

@@ -20,12 +20,15 @@ use crate::system::code::{self, Arguments, Callable};
 use crate::system::library::{self, HeldLibrary};
 use crate::system::memory::Memory;
 use crate::system::registry::Registry;
+use crate::system::shared::SharedFile;
 use crate::system::tls::ThreadBlock;
 use crate::system::{library_tls, pages};
 use crate::threads::{Keep, Threads, lock};
 use crate::wire::handshake::Facts;
-use crate::wire::{MAX_PAYLOAD, Protection, Refusal, Reply, ToController, ToExecutor, WireError};
-use actions::Allocation;
+use crate::wire::{
+    MAX_PAYLOAD, Protection, Refusal, Reply, Step, ToController, ToExecutor, WireError,
+};
+use actions::{Allocation, Placed};
 use clinch_graph::index::int::{u64_of, usize_of};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -52,6 +55,8 @@ pub struct Executor {
     /// Whether the C library is to call this process by the first argument of the program that it
     /// runs, in messages: for a process that is there for nothing else.
     pub names_process: bool,
+    /// Memory that the controller which started this process shares with it.
+    pub shared_memory: Option<Arc<SharedFile>>,
 }
 
 impl Executor {
@@ -66,6 +71,7 @@ impl Executor {
             most_calls: 256,
             stack_size: 8 << 20,
             names_process: false,
+            shared_memory: None,
         }
     }
 
@@ -109,6 +115,7 @@ impl Executor {
             changed: Condvar::new(),
             threads: Threads::new(self.most_calls, self.stack_size),
             names_process: self.names_process,
+            shared: self.shared_memory.clone(),
             limits: self.limits,
             heartbeat: self.limits.heartbeat_for(opened.silence),
         });
@@ -171,6 +178,7 @@ struct Connection {
     changed: Condvar,
     threads: Threads,
     names_process: bool,
+    shared: Option<Arc<SharedFile>>,
     limits: Limits,
     heartbeat: Duration,
 }
@@ -329,12 +337,14 @@ impl Connection {
                 }
                 lock(&self.state).arguments.push(Arc::new(arguments));
             })),
-            ToExecutor::Finalize { segments, steps } => match self.place(&segments) {
-                Err(refusal) => ControlFlow::Break(Err(refusal)),
-                Ok(placed) => self.run_where(runs_code, sequence, move |connection| {
-                    connection.finish(placed, steps).map(Reply::Allocation)
-                }),
-            },
+            ToExecutor::Finalize { segments, steps } => {
+                let placed = self.place(&segments);
+                self.finish_where(runs_code, sequence, placed, steps)
+            }
+            ToExecutor::FinalizeShared { segments, steps } => {
+                let placed = self.place_shared(&segments);
+                self.finish_where(runs_code, sequence, placed, steps)
+            }
             ToExecutor::Deallocate { allocations } => {
                 let runs_code = lock(&self.state).undo_runs_code(&allocations);
                 self.run_where(runs_code, sequence, move |connection| {
@@ -434,6 +444,22 @@ impl Connection {
             self.call(Keep::Home, sequence, body)
         } else {
             ControlFlow::Break(body(self))
+        }
+    }
+
+    /// Finishes an allocation whose pages are filled, if they are.
+    fn finish_where(
+        self: &Arc<Self>,
+        runs_code: bool,
+        sequence: u64,
+        placed: Result<Placed, Refusal>,
+        steps: Vec<Step>,
+    ) -> ControlFlow<Result<Reply, Refusal>> {
+        match placed {
+            Err(refusal) => ControlFlow::Break(Err(refusal)),
+            Ok(placed) => self.run_where(runs_code, sequence, move |connection| {
+                connection.finish(placed, steps).map(Reply::Allocation)
+            }),
         }
     }
 

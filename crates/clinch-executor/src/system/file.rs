@@ -12,6 +12,9 @@ use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+/// What is refused when a file cannot be as large as it is to be.
+const SIZE: &str = "make a memory file so large";
+
 /// A memory file that is being written, and the view through which it is. Both go when it is
 /// dropped.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ pub struct FileDraft {
 }
 
 /// A memory file that can only be read and mapped, by
-/// [`Reservation::map`](super::pages::Reservation::map). Mappings outlive it.
+/// [`Reservation::map_file`](super::pages::Reservation::map_file). Mappings outlive it.
 #[derive(Debug)]
 pub struct SealedFile {
     file: OwnedFd,
@@ -36,11 +39,14 @@ impl FileDraft {
     /// What the system says: it has no memory files, or no memory.
     pub fn new(size: u64, content: u64) -> Result<Self, Refusal> {
         let file = create()?;
-        let wanted = libc::off_t::try_from(size).map_err(|_| Refusal::TooLarge(size))?;
+        let wanted = libc::off_t::try_from(size).map_err(|_| too_large())?;
+        if size > largest_file() {
+            return Err(too_large());
+        }
         let number = file.as_raw_fd();
         // SAFETY: changes the size of a file that nobody else knows.
         let sized = unsafe { libc::ftruncate(number, wanted) };
-        check(sized, "size a memory file")?;
+        check(sized, SIZE)?;
         if content > 0 {
             // No more than its size, which has the type.
             let content = libc::off_t::try_from(content.min(size)).unwrap_or(wanted);
@@ -49,17 +55,13 @@ impl FileDraft {
             check(filled, "find room for a memory file")?;
         }
         add_seals(&file, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
-        let view = View::new(&file, size)?;
+        let view = View::new(&file, 0, size)?;
         Ok(Self { view, file })
     }
 
     /// What is in the file.
     pub fn bytes(&mut self) -> &mut [u8] {
-        let View { start, size } = self.view;
-        // SAFETY: the view is mapped whole and writable until it is dropped; all of it lies in
-        // the file, whose size is sealed; nobody else can map or write the file, whose descriptor
-        // is ours alone, so that the borrow of `self` is that of the bytes.
-        unsafe { std::slice::from_raw_parts_mut(start.as_ptr().cast(), usize_of_u64(size)) }
+        self.view.bytes()
     }
 
     /// Ends writing: the view goes, and the system is told that nothing may write to the file any
@@ -89,9 +91,9 @@ impl SealedFile {
     }
 }
 
-/// A writable mapping of a whole file.
+/// A writable mapping of a part of a file.
 #[derive(Debug)]
-struct View {
+pub(super) struct View {
     start: NonNull<c_void>,
     size: u64,
 }
@@ -103,8 +105,11 @@ unsafe impl Send for View {}
 unsafe impl Sync for View {}
 
 impl View {
-    fn new(file: &OwnedFd, size: u64) -> Result<Self, Refusal> {
+    /// A view of whole pages of a file, whose size must be sealed. Nobody else may write to them
+    /// or view them.
+    pub(super) fn new(file: &OwnedFd, offset: u64, size: u64) -> Result<Self, Refusal> {
         let what = "map a memory file for writing";
+        let offset = libc::off_t::try_from(offset).map_err(|_| too_large())?;
         // SAFETY: a new mapping, which replaces nothing.
         let start = unsafe {
             libc::mmap(
@@ -113,7 +118,7 @@ impl View {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
-                0,
+                offset,
             )
         };
         if start == libc::MAP_FAILED {
@@ -128,6 +133,15 @@ impl View {
         check(kept, what)?;
         Ok(view)
     }
+
+    /// What is in it.
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        let size = usize_of_u64(self.size);
+        // SAFETY: the view is mapped whole and writable until it is dropped; all of it lies in
+        // the file, whose size is sealed; nobody else writes to it or has a view of it, so that
+        // the borrow of `self` is that of the bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), size) }
+    }
 }
 
 impl Drop for View {
@@ -140,7 +154,7 @@ impl Drop for View {
 
 /// A new file, of nothing, that can be sealed. It is said never to be run as a program, where the
 /// system knows how to say that.
-fn create() -> Result<OwnedFd, Refusal> {
+pub(super) fn create() -> Result<OwnedFd, Refusal> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     match create_with(flags | libc::MFD_NOEXEC_SEAL) {
         // Systems from before Linux 6.3 do not know that flag.
@@ -157,13 +171,42 @@ fn create_with(flags: libc::c_uint) -> Result<OwnedFd, Refusal> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-fn add_seals(file: &OwnedFd, seals: libc::c_int) -> Result<(), Refusal> {
+/// How large this process's files may become. What wants to be larger is a signal, which ends the
+/// process.
+pub(super) fn largest_file() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: writes to a variable of the type that is told.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
+}
+
+fn too_large() -> Refusal {
+    Refusal::System {
+        what: SIZE.to_owned(),
+        code: libc::EFBIG,
+    }
+}
+
+pub(super) fn add_seals(file: &OwnedFd, seals: libc::c_int) -> Result<(), Refusal> {
     // SAFETY: adds seals to an open file.
     let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
     check(sealed, "seal a memory file")
 }
 
-fn check(result: libc::c_int, what: &str) -> Result<(), Refusal> {
+/// Which seals a file has.
+pub(super) fn seals(file: &OwnedFd) -> std::io::Result<libc::c_int> {
+    // SAFETY: asks about an open file.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(seals)
+}
+
+pub(super) fn check(result: libc::c_int, what: &str) -> Result<(), Refusal> {
     if result < 0 {
         return Err(last_error(what));
     }
@@ -204,7 +247,7 @@ mod tests {
         let place = Reservation::anywhere(3 * PAGE, PAGE).unwrap();
         let (base, second) = (place.base(), place.base() + PAGE);
         place
-            .map(second, 2 * PAGE, Protection::ReadExecute, &file)
+            .map_file(second, 2 * PAGE, Protection::ReadExecute, &file)
             .unwrap();
         assert_eq!(access(base).as_deref(), Some("---p"));
         assert_eq!(access(second).as_deref(), Some("r-xp"));
@@ -227,7 +270,7 @@ mod tests {
         assert_eq!(again.write(b"x").unwrap_err().kind(), denied);
         assert_eq!(again.set_len(0).unwrap_err().kind(), denied);
         assert_eq!(again.set_len(2 * PAGE).unwrap_err().kind(), denied);
-        let view = View::new(&file.file, PAGE).unwrap_err();
+        let view = View::new(&file.file, 0, PAGE).unwrap_err();
         let code = libc::EPERM;
         let what = "map a memory file for writing".to_owned();
         assert_eq!(view, Refusal::System { what, code });
@@ -238,19 +281,16 @@ mod tests {
         let file = FileDraft::new(PAGE, 0).unwrap().seal().unwrap();
         let place = Reservation::anywhere(2 * PAGE, PAGE).unwrap();
         let (base, read) = (place.base(), Protection::Read);
-        let larger = place.map(base, 2 * PAGE, read, &file);
+        let larger = place.map_file(base, 2 * PAGE, read, &file);
         assert_eq!(larger, Err(Refusal::TooLarge(2 * PAGE)));
-        let outside = place.map(place.end(), PAGE, read, &file);
+        let outside = place.map_file(place.end(), PAGE, read, &file);
         assert!(matches!(outside, Err(Refusal::NotOwned { .. })));
-        assert_eq!(place.map(base, PAGE, read, &file), Ok(()));
+        assert_eq!(place.map_file(base, PAGE, read, &file), Ok(()));
     }
 
     #[test]
     fn sizes_that_no_file_has_are_refused() {
-        assert_eq!(
-            FileDraft::new(u64::MAX, 0).unwrap_err(),
-            Refusal::TooLarge(u64::MAX)
-        );
+        assert_eq!(FileDraft::new(u64::MAX, 0).unwrap_err(), too_large());
         assert!(FileDraft::new(1 << 62, 0).is_err());
     }
 }

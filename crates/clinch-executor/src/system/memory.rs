@@ -10,6 +10,7 @@
 use super::debugger::Registration;
 use super::finalizers::Finalizers;
 use super::pages::{REACH, Reservation, anchor, page_size, pointer};
+use super::shared::SharedFile;
 use super::{bindings, library};
 use crate::wire::{Array, Place, Protection, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
@@ -127,23 +128,58 @@ impl Memory {
         if start == end || is_so {
             return Ok(());
         }
+        self.change(start, end, protection, |holder| {
+            holder.protect(start, end - start, protection)
+        })
+    }
+
+    /// Puts a part of a file in the place of the pages of a range. What is written to them is not
+    /// in the file.
+    pub(crate) fn map(
+        &mut self,
+        address: u64,
+        size: u64,
+        protection: Protection,
+        file: &SharedFile,
+        offset: u64,
+    ) -> Result<(), Refusal> {
+        let (start, end) = self.range(address, size)?;
+        if !file.has(offset, size) {
+            return Err(Refusal::NotShared { offset, size });
+        }
+        if start == end || protection == Protection::None {
+            return self.protect(address, size, protection);
+        }
+        self.change(start, end, protection, |holder| {
+            holder.map_shared(start, end - start, protection, file, offset)
+        })
+    }
+
+    /// Changes what the pages of a range of one reservation allow, by something that may fail.
+    fn change(
+        &mut self,
+        start: u64,
+        end: u64,
+        protection: Protection,
+        change: impl FnOnce(&Reservation) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let size = end - start;
+        let address = start;
         let Some(holder) = self.holder(start) else {
             return Err(Refusal::NotOwned { address, size });
         };
-        if let Err(refusal) = holder.protect(start, end - start, protection) {
+        if let Err(refusal) = change(holder) {
             // The call may have changed a part before it failed: what is left has no access.
-            if holder.protect(start, end - start, Protection::None).is_ok() {
+            if holder.protect(start, size, Protection::None).is_ok() {
                 self.forget(start, end);
             }
             return Err(refusal);
         }
-        if protection == Protection::None {
-            self.forget(start, end);
-            return Ok(());
-        }
         self.forget(start, end);
-        self.pages.insert(start, Pages { end, protection });
-        self.join(start);
+        if protection != Protection::None {
+            self.pages.insert(start, Pages { end, protection });
+            self.join(start);
+        }
         Ok(())
     }
 

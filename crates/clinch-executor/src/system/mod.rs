@@ -16,6 +16,7 @@ mod placed_tls;
 pub(crate) mod process;
 pub(crate) mod registry;
 pub mod restart;
+pub(crate) mod shared;
 pub(crate) mod thread;
 pub(crate) mod tls;
 mod tls_object;

@@ -2,6 +2,7 @@
 //! costs nothing; parts of it get access as they are used.
 
 use super::file::SealedFile;
+use super::shared::SharedFile;
 use crate::wire::{Protection, Refusal};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use std::ffi::c_void;
@@ -124,9 +125,9 @@ impl Reservation {
     /// more.
     ///
     /// # Errors
-    /// What the system says, and then the pages are as they were; a range that is not all of this
-    /// reservation's, or larger than the file.
-    pub fn map(
+    /// What the system says; a range that is not all of this reservation's, or larger than the
+    /// file.
+    pub fn map_file(
         &self,
         start: u64,
         size: u64,
@@ -137,21 +138,27 @@ impl Reservation {
         if size > file.size() {
             return Err(Refusal::TooLarge(size));
         }
-        // SAFETY: replaces pages of a reservation, as above.
-        let result = unsafe {
-            libc::mmap(
-                pointer(start),
-                usize_of_u64(size),
-                bits(protection),
-                libc::MAP_PRIVATE | libc::MAP_FIXED,
-                file.number(),
-                0,
-            )
-        };
-        if result == libc::MAP_FAILED {
-            return Err(last_error("map a memory file"));
-        }
-        Ok(())
+        map_part(start, size, protection, file.number(), 0)
+    }
+
+    /// The same with a part of a file that another process may write to: until something is written
+    /// to a page here, it is what is in the file.
+    ///
+    /// # Errors
+    /// What the system says; a range that is not all of this reservation's, or of the file.
+    pub(super) fn map_shared(
+        &self,
+        start: u64,
+        size: u64,
+        protection: Protection,
+        file: &SharedFile,
+        offset: u64,
+    ) -> Result<(), Refusal> {
+        self.check(start, size)?;
+        let not_shared = Refusal::NotShared { offset, size };
+        let place = libc::off_t::try_from(offset).ok();
+        let place = place.filter(|_| file.has(offset, size)).ok_or(not_shared)?;
+        map_part(start, size, protection, file.number(), place)
     }
 
     /// An error unless all of a range is this reservation's.
@@ -224,6 +231,31 @@ pub(super) fn last_error(what: &str) -> Refusal {
         what: what.to_owned(),
         code: std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
     }
+}
+
+/// Puts a part of a file in the place of pages of a reservation (see [`Reservation::map_file`]).
+fn map_part(
+    start: u64,
+    size: u64,
+    protection: Protection,
+    file: libc::c_int,
+    offset: libc::off_t,
+) -> Result<(), Refusal> {
+    // SAFETY: replaces pages of a reservation, to which no references are used any more.
+    let result = unsafe {
+        libc::mmap(
+            pointer(start),
+            usize_of_u64(size),
+            bits(protection),
+            libc::MAP_PRIVATE | libc::MAP_FIXED,
+            file,
+            offset,
+        )
+    };
+    if result == libc::MAP_FAILED {
+        return Err(last_error("map a memory file"));
+    }
+    Ok(())
 }
 
 /// Gives pages back to the system and forbids access; the address space stays reserved.

@@ -5,8 +5,8 @@
 //! have a thread of their own and are answered when they end, in any order.
 
 use super::{
-    Action, Decoder, Encoder, Found, Piece, Place, Protection, Refusal, Segment, Step, ThreadLocal,
-    WireError,
+    Action, Decoder, Encoder, Found, Piece, Place, Protection, Refusal, Segment, SharedSegment,
+    Step, ThreadLocal, WireError,
 };
 
 /// What a controller says.
@@ -53,6 +53,13 @@ pub enum ToExecutor<'a> {
     Finalize {
         /// The segments.
         segments: Vec<Segment<'a>>,
+        /// What to do then.
+        steps: Vec<Step>,
+    },
+    /// The same with contents in memory that both map. Answer: the allocation.
+    FinalizeShared {
+        /// The segments.
+        segments: Vec<SharedSegment>,
         /// What to do then.
         steps: Vec<Step>,
     },
@@ -179,6 +186,7 @@ mod to_executor {
     pub(super) const WITHDRAW: u16 = 0x24;
     pub(super) const LOOK_UP_THREAD_LOCAL: u16 = 0x25;
     pub(super) const RESERVE_THREAD_LOCAL: u16 = 0x26;
+    pub(super) const FINALIZE_SHARED: u16 = 0x27;
 }
 
 impl<'a> ToExecutor<'a> {
@@ -192,6 +200,7 @@ impl<'a> ToExecutor<'a> {
             Self::Zero { .. } => kind::ZERO,
             Self::Protect { .. } => kind::PROTECT,
             Self::Finalize { .. } => kind::FINALIZE,
+            Self::FinalizeShared { .. } => kind::FINALIZE_SHARED,
             Self::Deallocate { .. } => kind::DEALLOCATE,
             Self::Withdraw { .. } => kind::WITHDRAW,
             Self::Perform { .. } => kind::PERFORM,
@@ -220,7 +229,7 @@ impl<'a> ToExecutor<'a> {
             Self::Write { .. } => "write",
             Self::Zero { .. } => "zero",
             Self::Protect { .. } => "protect",
-            Self::Finalize { .. } => "finalize",
+            Self::Finalize { .. } | Self::FinalizeShared { .. } => "finalize",
             Self::Deallocate { .. } => "deallocate",
             Self::Withdraw { .. } => "withdraw",
             Self::Perform { .. } => "perform",
@@ -240,7 +249,9 @@ impl<'a> ToExecutor<'a> {
     /// Whether the answer takes as long as code that the executor knows nothing of.
     pub fn runs_code(&self) -> bool {
         match self {
-            Self::Finalize { steps, .. } => steps.iter().any(|step| step.action.runs_code()),
+            Self::Finalize { steps, .. } | Self::FinalizeShared { steps, .. } => {
+                steps.iter().any(|step| step.action.runs_code())
+            }
             Self::Perform { actions } => actions.iter().any(Action::runs_code),
             Self::Withdraw { undo, .. } => undo.iter().any(Action::runs_code),
             // What an allocation's undo actions are is known to the executor only.
@@ -295,6 +306,12 @@ impl<'a> ToExecutor<'a> {
                     to.bool(segment.sealed_late);
                     to.bytes(segment.content);
                 }
+                to.count(steps.len());
+                steps.iter().for_each(|step| step.encode(to));
+            }
+            Self::FinalizeShared { segments, steps } => {
+                to.count(segments.len());
+                segments.iter().for_each(|segment| segment.encode(to));
                 to.count(steps.len());
                 steps.iter().for_each(|step| step.encode(to));
             }
@@ -391,6 +408,10 @@ impl<'a> ToExecutor<'a> {
                         content: from.bytes()?,
                     })
                 })?,
+                steps: from.list(Step::LEAST, Step::decode)?,
+            },
+            kinds::FINALIZE_SHARED => Self::FinalizeShared {
+                segments: from.list(SharedSegment::SIZE, SharedSegment::decode)?,
                 steps: from.list(Step::LEAST, Step::decode)?,
             },
             kinds::DEALLOCATE => Self::Deallocate {

@@ -27,7 +27,9 @@ pub mod value;
 pub use code::{Decoder, Encoder};
 pub use message::{Reply, ToController, ToExecutor};
 pub use refusal::Refusal;
-pub use value::{Action, Array, Found, Piece, Place, Protection, Segment, Step, ThreadLocal};
+pub use value::{
+    Action, Array, Found, Piece, Place, Protection, Segment, SharedSegment, Step, ThreadLocal,
+};
 
 use thiserror::Error;
 

@@ -77,6 +77,14 @@ pub enum Refusal {
     /// No image that debuggers could be told of, or that they know.
     #[error("no image for debuggers is at {0:#x}")]
     Image(u64),
+    /// Memory that is not shared with the controller.
+    #[error("no {size:#x} bytes at {offset:#x} of any memory are shared with the executor")]
+    NotShared {
+        /// Start of what was asked for.
+        offset: u64,
+        /// Its size.
+        size: u64,
+    },
     /// An action failed.
     #[error("action {index}: {why}")]
     Action {
@@ -155,6 +163,11 @@ impl Refusal {
                 to.bytes(text.as_bytes());
             }
             Self::Image(value) => number(to, 20, *value),
+            Self::NotShared { offset, size } => {
+                to.u16(21);
+                to.u64(*offset);
+                to.u64(*size);
+            }
         }
     }
 
@@ -196,6 +209,10 @@ impl Refusal {
             },
             19 => Self::ThreadLocal(from.text()?.to_owned()),
             20 => Self::Image(from.u64()?),
+            21 => Self::NotShared {
+                offset: from.u64()?,
+                size: from.u64()?,
+            },
             value => {
                 return Err(WireError::Value {
                     what: "refusal",

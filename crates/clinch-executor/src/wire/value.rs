@@ -97,6 +97,45 @@ pub struct Segment<'a> {
     pub content: &'a [u8],
 }
 
+/// Pages that become one segment of an allocation, with contents that the controller wrote to memory
+/// that both map. What is written to the pages later is the executor's alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedSegment {
+    /// Where it begins: a page.
+    pub address: u64,
+    /// How many bytes it has; the rest of its last page belongs to it.
+    pub size: u64,
+    /// What its pages allow in the end.
+    pub protection: Protection,
+    /// Whether its pages stay writable until the actions ran.
+    pub sealed_late: bool,
+    /// Where in the shared memory its contents begin: a multiple of the size of a page.
+    pub offset: u64,
+}
+
+impl SharedSegment {
+    /// How many bytes a segment takes on the wire.
+    pub(super) const SIZE: usize = 26;
+
+    pub(super) fn encode(self, to: &mut Encoder<'_>) {
+        to.u64(self.address);
+        to.u64(self.size);
+        self.protection.encode(to);
+        to.bool(self.sealed_late);
+        to.u64(self.offset);
+    }
+
+    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            address: from.u64()?,
+            size: from.u64()?,
+            protection: Protection::decode(from)?,
+            sealed_late: from.bool()?,
+            offset: from.u64()?,
+        })
+    }
+}
+
 /// An array of functions' addresses in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Array {

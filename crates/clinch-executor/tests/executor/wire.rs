@@ -3,8 +3,8 @@
 use clinch_executor::Facts;
 use clinch_executor::wire::handshake::{Decline, Greeting, Handshake};
 use clinch_executor::wire::{
-    Action, Array, Found, Piece, Place, Protection, Refusal, Reply, Segment, Step, ThreadLocal,
-    ToController, ToExecutor, WireError,
+    Action, Array, Found, Piece, Place, Protection, Refusal, Reply, Segment, SharedSegment, Step,
+    ThreadLocal, ToController, ToExecutor, WireError,
 };
 
 /// All kinds of actions.
@@ -86,6 +86,13 @@ fn to_executor() -> Vec<ToExecutor<'static>> {
         sealed_late: protection == Protection::Read,
         content: b"content",
     });
+    let shared = protections.map(|protection| SharedSegment {
+        address,
+        size,
+        protection,
+        sealed_late: protection == Protection::Read,
+        offset: 0x3000,
+    });
     let steps = actions().into_iter().enumerate().map(|(n, action)| Step {
         undo: (n % 2 == 0).then(|| action.clone()),
         action,
@@ -103,6 +110,13 @@ fn to_executor() -> Vec<ToExecutor<'static>> {
         ToExecutor::Finalize {
             segments: Vec::new(),
             steps: Vec::new(),
+        },
+        ToExecutor::FinalizeShared {
+            segments: shared.to_vec(),
+            steps: vec![Step {
+                action: Action::RunHandlers { handle: 3 },
+                undo: None,
+            }],
         },
         ToExecutor::Deallocate {
             allocations: vec![1, 2],
@@ -187,6 +201,10 @@ fn to_controller() -> Vec<ToController<'static>> {
         },
         Refusal::ThreadLocal("no".to_owned()),
         Refusal::Image(17),
+        Refusal::NotShared {
+            offset: 18,
+            size: 19,
+        },
     ];
     let found = Found {
         address: 1,

@@ -209,7 +209,7 @@ impl Undo {
             && list < self.n_edge_lists
             && self.seen_edge_lists.insert(list)
         {
-            let edges = graph.edge_lists[list].clone();
+            let edges = graph.edge_lists.get(list).to_vec();
             self.edge_lists.push((list, edges));
         }
     }
@@ -257,7 +257,7 @@ impl Undo {
             graph.contents[index] = bytes;
         }
         for (index, edges) in self.edge_lists {
-            graph.edge_lists[index] = edges;
+            graph.edge_lists.set(index, &edges);
         }
         if let Some(associations) = self.associations {
             graph.associations = associations;

@@ -2,6 +2,7 @@
 
 use super::id::Id;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of ids; grows on insertion, answers "no" behind its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +56,13 @@ impl<I: Id> IdSet<I> {
     /// The ids in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 != 0)
-                .map(move |bit| I::from_index(index * 64 + bit))
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = int_len(rest.trailing_zeros());
+                // Without its lowest bit.
+                rest = rest.checked_sub(1)? & rest;
+                Some(I::from_index(index * 64 + bit))
+            })
         })
     }
 }
@@ -66,6 +71,45 @@ impl<I> Default for IdSet<I> {
     fn default() -> Self {
         Self {
             words: Vec::new(),
+            marker: PhantomData,
+        }
+    }
+}
+
+/// A set of ids of a fixed number, to which many threads can add at the same time.
+#[derive(Debug)]
+pub struct SharedIdSet<I> {
+    words: Vec<AtomicU64>,
+    marker: PhantomData<I>,
+}
+
+impl<I: Id> SharedIdSet<I> {
+    /// The empty set for ids below position `len`.
+    pub fn with_len(len: usize) -> Self {
+        let mut words = Vec::new();
+        words.resize_with(len.div_ceil(64), AtomicU64::default);
+        Self {
+            words,
+            marker: PhantomData,
+        }
+    }
+
+    /// Adds an id; answers whether it was new, to one of those who add it. An id that is not below
+    /// the set's length is not added.
+    #[inline]
+    pub fn insert(&self, id: I) -> bool {
+        let bit = 1_u64 << (id.index() % 64);
+        // Most are there already, and looking costs less than adding.
+        self.words.get(id.index() / 64).is_some_and(|word| {
+            word.load(Ordering::Relaxed) & bit == 0
+                && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        })
+    }
+
+    /// The set, when nobody adds any more.
+    pub fn into_set(self) -> IdSet<I> {
+        IdSet {
+            words: self.words.into_iter().map(AtomicU64::into_inner).collect(),
             marker: PhantomData,
         }
     }

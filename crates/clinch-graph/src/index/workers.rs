@@ -3,6 +3,7 @@
 
 use super::pages::prefer_large;
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A number of threads, and the pool once it was needed.
@@ -54,6 +55,21 @@ impl Workers {
             Some(pool) => pool.install(|| values.par_extend(rayon::iter::repeat_n(value, more))),
             None => values.resize(values.len() + more, value),
         }
+    }
+
+    /// Cuts `len` items into runs for [`Workers::map`] with work of this cost: one where one thread
+    /// does it all, else several for each thread, so that all are busy to the end.
+    pub fn cut(&self, cost: usize, len: usize) -> Vec<Range<usize>> {
+        const PER_THREAD: usize = 8;
+        let runs = match self.threads(cost) {
+            1 => 1,
+            threads => threads * PER_THREAD,
+        };
+        let size = len.div_ceil(runs).max(1);
+        (0..len)
+            .step_by(size)
+            .map(|start| start..len.min(start + size))
+            .collect()
     }
 
     /// On how many threads [`Workers::map`] runs work of this cost.

@@ -7,8 +7,9 @@ use crate::graph::LinkGraph;
 use crate::ids::{BlockId, SectionId, SymbolId};
 use crate::index::id::{Id, IdRange};
 use crate::index::int::{low_u32, u32_of, u64_of, usize_of, usize_of_u64};
+use crate::index::workers::Workers;
 use crate::origin::Entity;
-use crate::symbol::{Addressable, SymbolKind};
+use crate::symbol::{Addressable, SymbolFlags, SymbolKind, SymbolRecord};
 
 impl LinkGraph {
     /// Moves a block, with the symbols in it, to another section.
@@ -152,22 +153,38 @@ impl LinkGraph {
             self.contents[usize_of_u64(record.content)] = Vec::new();
         }
         if record.flags.contains(BlockFlags::OWNED_EDGES) {
-            self.edge_lists[usize_of(record.edges)] = Vec::new();
+            self.edge_lists.set(usize_of(record.edges), &[]);
         }
     }
 
     /// Turns symbols whose block was removed into discarded ones, and forgets associations of
     /// removed blocks. Steps that call [`LinkGraph::drop_block`] call this once at their end.
     pub fn discard_dangling_symbols(&mut self) {
-        for index in 0..self.symbols.len() {
-            let id = SymbolId::from_index(index);
-            if self
-                .symbol_block(id)
-                .is_some_and(|block| !self.has_block(block))
-            {
-                self.flags[id] = self.flags[id].with_kind(SymbolKind::Discarded);
-            }
+        self.discard_dangling_symbols_with(&Workers::new(1));
+    }
+
+    /// The same on many threads.
+    pub fn discard_dangling_symbols_with(&mut self, workers: &Workers) {
+        let cost = self.symbols.len() * (size_of::<SymbolRecord>() + size_of::<SymbolFlags>());
+        let (mut flags, mut runs) = (self.flags.as_mut_slice(), Vec::new());
+        for run in workers.cut(cost, flags.len()) {
+            let (mine, others) = flags.split_at_mut(run.len());
+            runs.push((&self.symbols.as_slice()[run], mine));
+            flags = others;
         }
+        let blocks = self.blocks.as_slice();
+        workers.map(cost, runs, |(symbols, flags)| {
+            for (symbol, flags) in symbols.iter().zip(flags) {
+                let is_dangling = flags.kind() == SymbolKind::Block
+                    && usize_of(symbol.base)
+                        .checked_sub(1)
+                        .and_then(|block| blocks.get(block))
+                        .is_none_or(|block| block.flags.contains(BlockFlags::REMOVED));
+                if is_dangling {
+                    *flags = flags.with_kind(SymbolKind::Discarded);
+                }
+            }
+        });
         let mut associations = std::mem::take(&mut self.associations);
         associations.retain(|&(parent, child)| self.has_block(parent) && self.has_block(child));
         self.associations = associations;
@@ -184,46 +201,25 @@ impl LinkGraph {
     /// A block that does not exist, offsets that do not ascend inside it or that cut what an edge
     /// writes, or edges that cannot be decoded.
     pub fn split_block(&mut self, block: BlockId, offsets: &[u64]) -> Result<Vec<BlockId>> {
-        self.split_block_among(block, offsets, IdRange::new(0, self.symbols.len()))
+        let symbols = IdRange::new(0, self.symbols.len());
+        let split = self.plan_split(block, offsets, symbols, 0)?;
+        let new = self.split(split)?;
+        Ok(std::iter::once(block).chain(new.iter()).collect())
     }
 
-    /// [`LinkGraph::split_block`] for a caller that knows among which symbols those of the block
-    /// are; only these are moved.
+    /// The part of [`LinkGraph::split_block`] that only reads, so that many threads can plan for
+    /// many blocks. The caller knows among which symbols those of the block are; only these will
+    /// be moved. Each piece's list of edges gets room for `more`, to be added without a copy.
     ///
     /// # Errors
     /// As for [`LinkGraph::split_block`].
-    pub fn split_block_among(
-        &mut self,
+    pub fn plan_split(
+        &self,
         block: BlockId,
         offsets: &[u64],
         symbols: IdRange<SymbolId>,
-    ) -> Result<Vec<BlockId>> {
-        self.check_block(block)?;
-        let pieces = self.split_block_content(block, offsets)?;
-        let starts: Vec<u64> = std::iter::once(0).chain(offsets.iter().copied()).collect();
-        for symbol in symbols.iter() {
-            if let Addressable::Block {
-                block: holder,
-                offset,
-            } = self.addressable(symbol)
-                && holder == block
-            {
-                let piece = starts.partition_point(|&start| start <= offset) - 1;
-                let within = offset - starts[piece];
-                let room = self.block_size(pieces[piece]).saturating_sub(within);
-                let size = self.symbol_size(symbol).min(room);
-                let base = Addressable::Block {
-                    block: pieces[piece],
-                    offset: within,
-                };
-                self.set_base(symbol, base, size);
-            }
-        }
-        Ok(pieces)
-    }
-
-    /// The pieces, with the edges in them.
-    fn split_block_content(&mut self, block: BlockId, offsets: &[u64]) -> Result<Vec<BlockId>> {
+        more: usize,
+    ) -> Result<Split> {
         self.check_block(block)?;
         let size = self.block_size(block);
         let mut last = 0;
@@ -235,80 +231,155 @@ impl LinkGraph {
         }
         let mut edges = Vec::new();
         self.edges(block, &mut edges)?;
-        edges.sort_by_key(|edge| edge.offset);
-        for edge in &edges {
-            let first = u64::from(edge.offset);
-            let end = first + u64::from(self.edge_width(edge.kind));
-            let split = offsets.get(offsets.partition_point(|&offset| offset <= first));
-            if let Some(&offset) = split.filter(|&&offset| offset < end) {
-                let place = edge.offset;
-                return Err(GraphError::EdgeCut {
-                    block,
-                    offset,
-                    place,
-                });
-            }
+        if !edges.is_sorted_by_key(|edge| edge.offset) {
+            edges.sort_by_key(|edge| edge.offset);
         }
 
-        let align = self.block_align(block);
+        let mut pieces = Vec::with_capacity(offsets.len() + 1);
+        let mut rebased = Vec::with_capacity(edges.len() + more * (offsets.len() + 1));
+        let mut rest = edges.iter().peekable();
+        let (mut start, mut offsets) = (0, offsets.iter().copied());
+        loop {
+            let next = offsets.next();
+            let end = next.unwrap_or(size);
+            let first_edge = rebased.len();
+            let is_mine = |edge: &&Edge| next.is_none_or(|next| u64::from(edge.offset) < next);
+            while let Some(&edge) = rest.next_if(is_mine) {
+                let behind = u64::from(edge.offset) + u64::from(self.edge_width(edge.kind));
+                if let Some(offset) = next.filter(|&next| behind > next) {
+                    return Err(GraphError::EdgeCut {
+                        block,
+                        offset,
+                        place: edge.offset,
+                    });
+                }
+                rebased.push(Edge {
+                    offset: edge.offset - low_u32(start),
+                    ..edge
+                });
+            }
+            let n_edges = rebased.len() - first_edge;
+            if let Some(&any) = rebased.last() {
+                rebased.resize(rebased.len() + more, any);
+            }
+            pieces.push(Piece {
+                start,
+                size: end - start,
+                first_edge: u32_of(first_edge),
+                n_edges: u32_of(n_edges),
+                end_of_room: u32_of(rebased.len()),
+            });
+            if next.is_none() {
+                break;
+            }
+            start = end;
+        }
+        let here = |&symbol: &SymbolId| self.symbol_block(symbol) == Some(block);
+        Ok(Split {
+            block,
+            size,
+            pieces,
+            edges: rebased,
+            symbols: symbols.iter().filter(here).collect(),
+        })
+    }
+
+    /// Carries out what [`LinkGraph::plan_split`] found. Answers the new pieces: those but the
+    /// first, which is the block.
+    ///
+    /// # Errors
+    /// A block that is not any more what it was when the split was planned.
+    pub fn split(&mut self, split: Split) -> Result<IdRange<BlockId>> {
+        let Split {
+            block,
+            size,
+            pieces,
+            edges,
+            symbols,
+        } = split;
+        self.check_block(block)?;
+        if self.block_size(block) != size {
+            return Err(GraphError::BadOffset {
+                block,
+                offset: size,
+            });
+        }
         let align_offset = self.block_align_offset(block);
         let whole = self.blocks[block];
+        let within_align = (1_u64 << whole.align_log2) - 1;
         let owned = whole
             .flags
             .contains(BlockFlags::OWNED_CONTENT)
-            .then(|| self.contents[usize_of_u64(whole.content)].clone());
-        let mut pieces = vec![block];
-        for (n, &start) in offsets.iter().enumerate() {
-            let end = offsets.get(n + 1).copied().unwrap_or(size);
-            let mut record = BlockRecord {
-                edges: 0,
-                size: end - start,
-                ..whole
-            };
-            record
-                .flags
-                .remove(BlockFlags::OWNED_EDGES | BlockFlags::ALIGN_OFFSET);
-            match &owned {
-                Some(bytes) => {
-                    record.content = u64_of(self.contents.len());
-                    self.contents
-                        .push(bytes[usize_of_u64(start)..usize_of_u64(end)].to_vec());
+            .then(|| std::mem::take(&mut self.contents[usize_of_u64(whole.content)]));
+        let taken = (!edges.is_empty()).then(|| self.edge_lists.take(edges));
+        let first_new = self.blocks.len();
+        for (n, piece) in pieces.iter().enumerate() {
+            let bytes = owned.as_ref().map(|bytes| {
+                let end = piece.start + piece.size;
+                bytes[usize_of_u64(piece.start)..usize_of_u64(end)].to_vec()
+            });
+            let id = if n == 0 {
+                self.blocks[block].size = piece.size;
+                if let Some(bytes) = bytes {
+                    self.contents[usize_of_u64(whole.content)] = bytes;
                 }
-                None => record.content = whole.content + start,
-            }
-            let piece = self.blocks.push(record);
-            self.set_align_record(
-                piece,
-                whole.align_log2,
-                (align_offset + start) & (align - 1),
-            );
-            pieces.push(piece);
-        }
-        let first_size = offsets.first().copied().unwrap_or(size);
-        self.blocks[block].size = first_size;
-        if let Some(mut bytes) = owned {
-            bytes.truncate(usize_of_u64(first_size));
-            self.contents[usize_of_u64(whole.content)] = bytes;
-        }
-        self.note_change(Entity::Block(block));
-
-        // Hand the edges out, rebased.
-        let mut rest = edges.as_slice();
-        for (n, &piece) in pieces.iter().enumerate() {
-            let start = if n == 0 { 0 } else { offsets[n - 1] };
-            let end = offsets.get(n).copied().unwrap_or(u64::MAX);
-            let (mine, others) =
-                rest.split_at(rest.partition_point(|edge| u64::from(edge.offset) < end));
-            rest = others;
-            if n == 0 || !mine.is_empty() {
-                let rebase = |edge: &Edge| Edge {
-                    offset: edge.offset - low_u32(start),
-                    ..*edge
+                self.note_change(Entity::Block(block));
+                block
+            } else {
+                let mut record = BlockRecord {
+                    edges: 0,
+                    size: piece.size,
+                    ..whole
                 };
-                self.put_edges(piece, mine.iter().map(rebase).collect());
+                record
+                    .flags
+                    .remove(BlockFlags::OWNED_EDGES | BlockFlags::ALIGN_OFFSET);
+                match bytes {
+                    Some(bytes) => {
+                        record.content = u64_of(self.contents.len());
+                        self.contents.push(bytes);
+                    }
+                    None => record.content = whole.content + piece.start,
+                }
+                let id = self.blocks.push(record);
+                let offset = (align_offset + piece.start) & within_align;
+                self.set_align_record(id, whole.align_log2, offset);
+                id
+            };
+            if n == 0 || piece.n_edges > 0 {
+                let list = match taken {
+                    Some(taken) => self.edge_lists.push_taken(
+                        taken,
+                        usize_of(piece.first_edge),
+                        usize_of(piece.n_edges),
+                        usize_of(piece.end_of_room),
+                    ),
+                    None => self.edge_lists.push(&[]),
+                };
+                let record = &mut self.blocks[id];
+                record.flags.insert(BlockFlags::OWNED_EDGES);
+                record.edges = u32_of(list);
             }
         }
-        Ok(pieces)
+        for symbol in symbols {
+            let Addressable::Block { block: _, offset } = self.addressable(symbol) else {
+                continue;
+            };
+            let n = pieces.partition_point(|piece| piece.start <= offset) - 1;
+            let within = offset - pieces[n].start;
+            let room = pieces[n].size.saturating_sub(within);
+            let size = self.symbol_size(symbol).min(room);
+            let block = match n {
+                0 => block,
+                n => BlockId::from_index(first_new + n - 1),
+            };
+            let base = Addressable::Block {
+                block,
+                offset: within,
+            };
+            self.set_base(symbol, base, size);
+        }
+        Ok(IdRange::new(first_new, self.blocks.len()))
     }
 
     // Edges.
@@ -323,8 +394,27 @@ impl LinkGraph {
         for edge in &edges {
             self.check_edge(block, edge)?;
         }
-        self.put_edges(block, edges);
+        self.put_edges(block, &edges);
         self.note_change(Entity::Block(block));
+        Ok(())
+    }
+
+    /// Gives many blocks lists of edges of their own, without copying the lists.
+    ///
+    /// # Errors
+    /// A block that does not exist; those before it have their edges then.
+    pub fn take_edges(&mut self, batch: EdgeBatch) -> Result<()> {
+        let taken = self.edge_lists.take(batch.edges);
+        let mut start = 0;
+        for (block, end) in batch.blocks {
+            self.check_block(block)?;
+            let list = self.edge_lists.push_taken(taken, start, end - start, end);
+            let record = &mut self.blocks[block];
+            record.flags.insert(BlockFlags::OWNED_EDGES);
+            record.edges = u32_of(list);
+            self.note_change(Entity::Block(block));
+            start = end;
+        }
         Ok(())
     }
 
@@ -335,7 +425,8 @@ impl LinkGraph {
     pub fn add_edge(&mut self, block: BlockId, edge: Edge) -> Result<()> {
         self.check_block(block)?;
         self.check_edge(block, &edge)?;
-        self.own_edges(block)?.push(edge);
+        let list = self.own_edges(block)?;
+        self.edge_lists.add(list, edge);
         Ok(())
     }
 
@@ -345,7 +436,8 @@ impl LinkGraph {
     /// A block that does not exist, or relocation records that cannot be decoded.
     pub fn edges_mut(&mut self, block: BlockId) -> Result<&mut [Edge]> {
         self.check_block(block)?;
-        Ok(self.own_edges(block)?)
+        let list = self.own_edges(block)?;
+        Ok(self.edge_lists.get_mut(list))
     }
 
     /// Keeps the edges of a block for which `keep` says so.
@@ -354,28 +446,113 @@ impl LinkGraph {
     /// A block that does not exist, or relocation records that cannot be decoded.
     pub fn retain_edges(&mut self, block: BlockId, keep: impl FnMut(&Edge) -> bool) -> Result<()> {
         self.check_block(block)?;
-        self.own_edges(block)?.retain(keep);
+        let list = self.own_edges(block)?;
+        self.edge_lists.retain(list, keep);
         Ok(())
     }
 
-    fn own_edges(&mut self, block: BlockId) -> Result<&mut Vec<Edge>> {
+    /// The number of a block's list of edges; makes one of what its input says.
+    fn own_edges(&mut self, block: BlockId) -> Result<usize> {
         if !self.blocks[block].flags.contains(BlockFlags::OWNED_EDGES) {
             let mut edges = Vec::new();
             self.edges(block, &mut edges)?;
-            self.put_edges(block, edges);
+            self.put_edges(block, &edges);
         }
         self.note_change(Entity::Block(block));
-        Ok(&mut self.edge_lists[usize_of(self.blocks[block].edges)])
+        Ok(usize_of(self.blocks[block].edges))
     }
 
-    fn put_edges(&mut self, block: BlockId, edges: Vec<Edge>) {
+    fn put_edges(&mut self, block: BlockId, edges: &[Edge]) {
         let record = &mut self.blocks[block];
         if record.flags.contains(BlockFlags::OWNED_EDGES) {
-            self.edge_lists[usize_of(record.edges)] = edges;
+            self.edge_lists.set(usize_of(record.edges), edges);
         } else {
             record.flags.insert(BlockFlags::OWNED_EDGES);
-            record.edges = u32_of(self.edge_lists.len());
-            self.edge_lists.push(edges);
+            record.edges = u32_of(self.edge_lists.push(edges));
         }
+    }
+}
+
+/// How a block is to be split. Made by [`LinkGraph::plan_split`].
+#[derive(Debug)]
+pub struct Split {
+    block: BlockId,
+    /// The block's size, to see that nobody changed it meanwhile.
+    size: u64,
+    pieces: Vec<Piece>,
+    /// The edges of all pieces, with what fills the room behind them.
+    edges: Vec<Edge>,
+    /// The symbols in the block.
+    symbols: Vec<SymbolId>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    size: u64,
+    first_edge: u32,
+    n_edges: u32,
+    end_of_room: u32,
+}
+
+impl Split {
+    /// How many pieces there will be.
+    pub fn n_pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// The edges of a piece, by ascending offset in it.
+    pub fn edges(&self, piece: usize) -> &[Edge] {
+        let Some(piece) = self.pieces.get(piece) else {
+            return &[];
+        };
+        let first = usize_of(piece.first_edge);
+        &self.edges[first..first + usize_of(piece.n_edges)]
+    }
+}
+
+/// Lists of edges for many blocks, for [`LinkGraph::take_edges`]. Many threads can fill some.
+#[derive(Debug, Default)]
+pub struct EdgeBatch {
+    edges: Vec<Edge>,
+    /// Each block, with the end of its edges.
+    blocks: Vec<(BlockId, usize)>,
+}
+
+impl EdgeBatch {
+    /// Adds a block's edges.
+    ///
+    /// # Errors
+    /// As for [`LinkGraph::set_edges`].
+    pub fn add(&mut self, graph: &LinkGraph, block: BlockId, edges: &[Edge]) -> Result<()> {
+        graph.check_block(block)?;
+        for edge in edges {
+            graph.check_edge(block, edge)?;
+        }
+        self.edges.extend_from_slice(edges);
+        self.blocks.push((block, self.edges.len()));
+        Ok(())
+    }
+
+    /// How many edges there are, those of all blocks.
+    pub fn len(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Whether there is no edge.
+    pub fn is_empty(&self) -> bool {
+        self.edges.is_empty()
+    }
+
+    /// Lets the `n`-th edge refer to another symbol.
+    ///
+    /// # Errors
+    /// A symbol that does not exist.
+    pub fn set_target(&mut self, graph: &LinkGraph, n: usize, target: SymbolId) -> Result<()> {
+        graph.check_symbol(target)?;
+        if let Some(edge) = self.edges.get_mut(n) {
+            edge.target = target;
+        }
+        Ok(())
     }
 }

@@ -118,6 +118,8 @@ pub enum GraphError {
     Edges(#[from] Box<BlockEdgeError>),
 }
 
+pub use block::{EdgeBatch, Split};
+
 type Result<T> = std::result::Result<T, GraphError>;
 
 impl LinkGraph {

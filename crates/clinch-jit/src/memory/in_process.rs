@@ -3,6 +3,11 @@
 //! never writable and executable at once; each segment's protection changes once when it is
 //! filled. Segments of one kind of protection lie side by side over many allocations, so that
 //! the kernel keeps few mappings.
+//!
+//! A manager that maps twice ([`InProcess::double_mapped`]) never makes writable pages executable:
+//! what will not be writable is a memory file for each segment, filled through a view elsewhere,
+//! which goes before the file is put in its place. What stays writable, or is written to by actions,
+//! has one view: it never becomes executable, and a forked child must have its own.
 
 use super::room::Room;
 use super::{
@@ -10,10 +15,11 @@ use super::{
     is_of_code, is_sealed_late, protection_of,
 };
 use crate::error::MemoryError;
-use clinch_executor::own::{self, Arguments, REACH, Reservation};
+use clinch_executor::own::{self, Arguments, FileDraft, REACH, Reservation};
 use clinch_executor::wire::{self, Protection, Step};
+use clinch_graph::index::int::usize_of_u64;
 use clinch_graph::index::map::Map;
-use clinch_link::layout::SegmentKind;
+use clinch_link::layout::{Plan, SegmentKind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size of a reservation: everything in it is in reach of everything else.
@@ -35,6 +41,17 @@ const PAGE: u64 = 4096;
 #[derive(Debug, Default)]
 pub struct InProcess {
     windows: Arc<Mutex<Windows>>,
+    views: Views,
+}
+
+/// How often what is linked is mapped while it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Views {
+    /// Once, where it will be used.
+    #[default]
+    One,
+    /// What will not be writable: where it is written, and then where it is used.
+    Two,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +74,19 @@ impl InProcess {
     /// A manager without any reservation yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same for systems on which pages that were writable may not become executable, and for
+    /// programs that shall have no writable view of code: code and constants are written elsewhere,
+    /// in a memory file, and mapped once, when they are complete and the file is sealed.
+    ///
+    /// Each link costs a mapping for its code and one for each kind of constants. Where the system
+    /// has no memory files, or does not run code from them, links end in an error.
+    pub fn double_mapped() -> Self {
+        Self {
+            views: Views::Two,
+            ..Self::default()
+        }
     }
 }
 
@@ -127,37 +157,57 @@ impl InProcess {
     }
 
     fn reserve(&self, request: Request<'_>) -> Result<Vec<MappedSegment>, MemoryError> {
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.lock();
         let window = windows.get(request.low)?;
-        let mut segments = Vec::new();
-        for segment in &request.plan.segments {
-            let size = segment.size.max(1).next_multiple_of(PAGE);
-            let placed = window
-                .room
-                .take(segment.kind, size, segment.align.max(PAGE));
-            let (base, kind) = (placed, segment.kind);
-            let made = base.and_then(|base| {
-                window
-                    .reservation
-                    .protect(base, size, Protection::ReadWrite)?;
-                Ok(MappedSegment {
-                    kind,
-                    base,
-                    size,
-                    used: segment.size,
-                })
-            });
-            match made {
-                Ok(segment) => segments.push(segment),
-                Err(error) => {
-                    // The first error is the one to report.
-                    let _ = windows.release_all(&ranges_of(&segments));
-                    return Err(error);
-                }
+        let mut segments = Vec::with_capacity(request.plan.segments.len());
+        match window.place(request.plan, self.views, &mut segments) {
+            Ok(()) => Ok(segments),
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = windows.release_all(&ranges_of(&segments));
+                Err(error)
             }
         }
-        Ok(segments)
     }
+}
+
+impl Window {
+    /// Finds places for segments and lets them be written to. When that fails, the places that were
+    /// found are to be given back.
+    fn place(
+        &mut self,
+        plan: &Plan,
+        views: Views,
+        placed: &mut Vec<MappedSegment>,
+    ) -> Result<(), MemoryError> {
+        for segment in &plan.segments {
+            let kind = segment.kind;
+            let size = segment.size.max(1).next_multiple_of(PAGE);
+            let base = self.room.take(kind, size, segment.align.max(PAGE))?;
+            let mut mapped = MappedSegment {
+                kind,
+                base,
+                size,
+                used: segment.size,
+                draft: None,
+            };
+            let made = if views == Views::Two && is_written_elsewhere(kind) {
+                let draft = FileDraft::new(size, segment.content_size);
+                draft.map(|draft| mapped.draft = Some(draft))
+            } else {
+                let protection = Protection::ReadWrite;
+                self.reservation.protect(base, size, protection)
+            };
+            placed.push(mapped);
+            made?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing writes to a kind of segment where it is used.
+fn is_written_elsewhere(kind: SegmentKind) -> bool {
+    protection_of(kind) != Protection::ReadWrite && !is_sealed_late(kind)
 }
 
 impl Windows {
@@ -177,13 +227,6 @@ impl Windows {
         let windows = [&mut self.near, &mut self.low].into_iter().flatten();
         let mut windows = windows.filter(|window| window.room.contains(base));
         windows.next()
-    }
-
-    fn protect(&mut self, base: u64, size: u64, to: Protection) -> Result<(), MemoryError> {
-        if let Some(window) = self.holder(base) {
-            window.reservation.protect(base, size, to)?;
-        }
-        Ok(())
     }
 
     /// Gives all ranges back, also when that fails for some.
@@ -224,6 +267,8 @@ struct MappedSegment {
     base: u64,
     size: u64,
     used: u64,
+    /// Where it is written, until it is in its place.
+    draft: Option<FileDraft>,
 }
 
 struct InFlightMemory {
@@ -238,10 +283,13 @@ impl InFlight for InFlightMemory {
     }
 
     fn working(&mut self, segment: usize) -> &mut [u8] {
-        let segment = &self.segments[segment];
-        // SAFETY: the pages were made writable for this value, are zero or filled, and belong to it
-        // alone, which is borrowed for as long as the slice lives.
-        unsafe { own::bytes(segment.base, segment.used) }
+        let segment = &mut self.segments[segment];
+        match &mut segment.draft {
+            Some(draft) => &mut draft.bytes()[..usize_of_u64(segment.used)],
+            // SAFETY: the pages were made writable for this value, are zero or filled, and belong to
+            // it alone, which is borrowed for as long as the slice lives.
+            None => unsafe { own::bytes(segment.base, segment.used) },
+        }
     }
 
     fn finalize(mut self: Box<Self>, actions: Vec<Action>, then: OnFinalized) {
@@ -277,26 +325,33 @@ impl InFlightMemory {
     }
 
     fn protect(
-        &self,
+        &mut self,
         actions: Vec<Action>,
         undo: &mut Vec<wire::Action>,
     ) -> Result<(), MemoryError> {
-        let (late, early): (Vec<&MappedSegment>, Vec<&MappedSegment>) = self
-            .segments
-            .iter()
-            .partition(|segment| is_sealed_late(segment.kind));
-        self.seal(&early)?;
+        self.seal(|kind| !is_sealed_late(kind))?;
         for action in actions {
             undo.extend(perform(action)?);
         }
-        self.seal(&late)
+        self.seal(is_sealed_late)
     }
 
-    fn seal(&self, segments: &[&MappedSegment]) -> Result<(), MemoryError> {
-        for segment in segments {
+    fn seal(&mut self, is_wanted: impl Fn(SegmentKind) -> bool) -> Result<(), MemoryError> {
+        let windows = &self.windows;
+        for segment in &mut self.segments {
             let to = protection_of(segment.kind);
-            if to != Protection::ReadWrite {
-                self.lock().protect(segment.base, segment.size, to)?;
+            if !is_wanted(segment.kind) || to == Protection::ReadWrite {
+                continue;
+            }
+            let file = segment.draft.take().map(FileDraft::seal).transpose()?;
+            let mut windows = windows.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(window) = windows.holder(segment.base) else {
+                continue;
+            };
+            let (base, size) = (segment.base, segment.size);
+            match file {
+                Some(file) => window.reservation.map_file(base, size, to, &file)?,
+                None => window.reservation.protect(base, size, to)?,
             }
         }
         Ok(())

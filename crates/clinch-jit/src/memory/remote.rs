@@ -1,6 +1,9 @@
 //! Memory in an executor: one reservation there per dylib, as in a process of our own, and working
 //! memory here until a link is done. Then contents, protections and actions go there in one
 //! request, or few when there is much of it; the executor keeps what takes the actions back.
+//!
+//! Where memory is shared with the executor, the working memory is a part of that, which the executor
+//! maps: contents do not go through the connection. A part stays until its pages are given up.
 
 use super::room::Room;
 use super::{
@@ -8,8 +11,8 @@ use super::{
     is_of_code, is_sealed_late, protection_of,
 };
 use crate::error::MemoryError;
-use clinch_executor::Client;
 use clinch_executor::wire::{self, Place, Protection, Step, ToExecutor};
+use clinch_executor::{Client, SharedPart};
 use clinch_graph::index::int::{u64_of, usize_of_u64};
 use clinch_graph::index::map::Map;
 use clinch_link::layout::SegmentKind;
@@ -22,6 +25,8 @@ const SIZES: [u64; 4] = [1 << 30, 1 << 29, 1 << 28, 1 << 27];
 const HIGHEST: u64 = 1 << 62;
 
 /// A manager for one dylib in an executor. What is left in it is given back when it is dropped.
+/// Contents go there through memory that is shared, when the controller shares any
+/// ([`ControllerOptions::shared_memory`](clinch_executor::ControllerOptions::shared_memory)).
 #[derive(Clone, Debug)]
 pub struct Remote {
     shared: Arc<Shared>,
@@ -39,6 +44,8 @@ struct State {
     low: Option<Room>,
     /// Of each allocation, what goes with its code.
     code: Map<u64, Vec<wire::Action>>,
+    /// Shared memory in use, by the address at which it is mapped.
+    parts: Map<u64, SharedPart>,
 }
 
 impl Remote {
@@ -109,6 +116,19 @@ impl Shared {
                 room.give_back(base, size);
             }
         }
+        let parts = ranges.iter();
+        let parts = parts.filter_map(|(base, _)| state.parts.remove(base));
+        let parts: Vec<SharedPart> = parts.collect();
+        drop(state);
+        self.give_up(parts);
+    }
+
+    /// Gives shared memory back whose pages were given up. An executor that is gone may still be
+    /// running what it has to undo: it keeps its memory to its end.
+    fn give_up(&self, parts: Vec<SharedPart>) {
+        if self.client.ended().is_some() {
+            parts.into_iter().for_each(SharedPart::keep);
+        }
     }
 
     /// Gives up what a link that failed may have left in pages.
@@ -130,7 +150,13 @@ impl Drop for Shared {
         // connection ends.
         if !allocations.is_empty() {
             let request = ToExecutor::Deallocate { allocations };
-            self.client.send(&request, drop);
+            let parts: Vec<SharedPart> = state.parts.drain().map(|(_, part)| part).collect();
+            self.client.send(&request, move |answer| {
+                if answer.is_err() {
+                    // It may still be running what it has to undo.
+                    parts.into_iter().for_each(SharedPart::keep);
+                }
+            });
         }
         for room in [&state.near, &state.low].into_iter().flatten() {
             let (address, _) = room.range();
@@ -152,7 +178,8 @@ impl MemoryManager for Remote {
             done: false,
         };
         for segment in &request.plan.segments {
-            if let Err(error) = memory.add(segment.kind, segment.size, segment.align) {
+            let (size, content) = (segment.size, segment.content_size);
+            if let Err(error) = memory.add(segment.kind, size, content, segment.align) {
                 return then(Err(error));
             }
         }
@@ -186,7 +213,14 @@ struct Segment {
     base: u64,
     /// Of its pages.
     size: u64,
-    bytes: Vec<u8>,
+    used: u64,
+    working: Working,
+}
+
+/// Where the contents of a segment are until they are in the executor.
+enum Working {
+    Own(Vec<u8>),
+    Shared(SharedPart),
 }
 
 struct InFlightRemote {
@@ -202,7 +236,7 @@ impl InFlight for InFlightRemote {
     }
 
     fn working(&mut self, segment: usize) -> &mut [u8] {
-        &mut self.segments[segment].bytes
+        self.segments[segment].bytes()
     }
 
     fn finalize(mut self: Box<Self>, actions: Vec<Action>, then: OnFinalized) {
@@ -219,18 +253,29 @@ impl InFlight for InFlightRemote {
 }
 
 impl InFlightRemote {
-    /// Adds a segment of zeros.
-    fn add(&mut self, kind: SegmentKind, used: u64, align: u64) -> Result<(), MemoryError> {
+    /// Adds a segment of zeros, the first of which will be `content`.
+    fn add(
+        &mut self,
+        kind: SegmentKind,
+        used: u64,
+        content: u64,
+        align: u64,
+    ) -> Result<(), MemoryError> {
         let page = self.shared.page();
         let full = MemoryError::NoSpace { want: used };
         let size = used.max(1).checked_next_multiple_of(page).ok_or(full)?;
         let take = |room: &mut Room| room.take(kind, size, align.max(page));
+        let working = match self.shared.client.shared_memory() {
+            None => Working::Own(vec![0; usize_of_u64(used)]),
+            Some(memory) => Working::Shared(memory.take(size, content)?),
+        };
         let base = self.shared.with_room(self.low, take)?;
         self.segments.push(Segment {
             kind,
             base,
             size,
-            bytes: vec![0; usize_of_u64(used)],
+            used,
+            working,
         });
         Ok(())
     }
@@ -251,10 +296,24 @@ impl InFlightRemote {
         }
         let undo = steps.iter().filter_map(|step| step.undo.as_ref());
         let code = undo.filter(|undo| is_of_code(undo)).cloned().collect();
-        let segments: Vec<wire::Segment<'_>> = self.segments.iter().map(Segment::wire).collect();
-        let number = self.shared.client.finalize(&segments, steps)?;
-        self.shared.lock().code.insert(number, code);
+        let client = &self.shared.client;
+        let number = if client.shared_memory().is_some() {
+            let segments = self.segments.iter_mut().filter_map(Segment::shared);
+            client.finalize_shared(segments.collect(), steps)?
+        } else {
+            let segments = self.segments.iter().filter_map(Segment::sent);
+            client.finalize(&segments.collect::<Vec<_>>(), steps)?
+        };
         let ranges = self.ranges();
+        let mut state = self.shared.lock();
+        state.code.insert(number, code);
+        for segment in self.segments.drain(..) {
+            let base = segment.base;
+            if let Some(part) = segment.into_part() {
+                state.parts.insert(base, part);
+            }
+        }
+        drop(state);
         Ok(Allocation { ranges, number })
     }
 
@@ -262,9 +321,9 @@ impl InFlightRemote {
     fn add_image(&mut self, image: DebugImage) -> Result<Step, MemoryError> {
         let DebugImage { bytes, blank } = image;
         let size = u64_of(bytes.len());
-        self.add(SegmentKind::ReadOnly, size, 1)?;
+        self.add(SegmentKind::ReadOnly, size, size, 1)?;
         let address = self.segments.last_mut().map_or(0, |segment| {
-            segment.bytes = bytes;
+            segment.bytes().copy_from_slice(&bytes);
             segment.base
         });
         Ok(Step {
@@ -279,18 +338,50 @@ impl InFlightRemote {
 }
 
 impl Segment {
-    fn wire(&self) -> wire::Segment<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        match &mut self.working {
+            Working::Own(bytes) => bytes,
+            Working::Shared(part) => &mut part.bytes()[..usize_of_u64(self.used)],
+        }
+    }
+
+    /// The segment with contents that go through the connection, if they do.
+    fn sent(&self) -> Option<wire::Segment<'_>> {
+        let Working::Own(bytes) = &self.working else {
+            return None;
+        };
         // What was not written to is zero there as well.
-        let end = self.bytes.iter().rposition(|&byte| byte != 0);
-        wire::Segment {
+        let end = bytes.iter().rposition(|&byte| byte != 0);
+        Some(wire::Segment {
             address: self.base,
             size: self.size,
             protection: protection_of(self.kind),
             sealed_late: is_sealed_late(self.kind),
-            content: self
-                .bytes
+            content: bytes
                 .get(..end.map_or(0, |last| last + 1))
                 .unwrap_or_default(),
+        })
+    }
+
+    /// The segment with contents in shared memory, which are complete, if they are there.
+    fn shared(&mut self) -> Option<wire::SharedSegment> {
+        let Working::Shared(part) = &mut self.working else {
+            return None;
+        };
+        part.close();
+        Some(wire::SharedSegment {
+            address: self.base,
+            size: self.size,
+            protection: protection_of(self.kind),
+            sealed_late: is_sealed_late(self.kind),
+            offset: part.offset(),
+        })
+    }
+
+    fn into_part(self) -> Option<SharedPart> {
+        match self.working {
+            Working::Own(_) => None,
+            Working::Shared(part) => Some(part),
         }
     }
 }
@@ -299,6 +390,8 @@ impl Drop for InFlightRemote {
     fn drop(&mut self) {
         if !self.done {
             self.shared.give_back(&self.ranges());
+            let parts = self.segments.drain(..).filter_map(Segment::into_part);
+            self.shared.give_up(parts.collect());
         }
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) keep: bool,
     /// Who is told of linked code.
     pub(crate) audience: Audience,
+    /// Map memory of this process twice.
+    pub(crate) double_map: bool,
     pub(crate) state: RwLock<State>,
     /// Held while a look-up is closed, so that one is closed after the other.
     pub(crate) search: Mutex<()>,

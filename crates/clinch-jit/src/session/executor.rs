@@ -32,7 +32,7 @@ impl Session {
     ///
     /// # Errors
     /// An executor of another architecture; profilers, which learn of code in their own process
-    /// only.
+    /// only; memory that is mapped twice.
     pub fn in_executor(
         arch: &'static Arch,
         options: SessionOptions,
@@ -41,6 +41,9 @@ impl Session {
         let Audience { perf, .. } = options.audience;
         if perf {
             return Err(LinkError::InExecutor("naming functions for perf"));
+        }
+        if options.double_map {
+            return Err(LinkError::InExecutor("mapping memory twice"));
         }
         if !fits(arch, controller.facts()) {
             return Err(LinkError::OtherArchitecture {

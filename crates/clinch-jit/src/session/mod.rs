@@ -109,6 +109,9 @@ pub struct SessionOptions {
     pub keep_graphs: bool,
     /// Who is told of linked code: debuggers, profilers.
     pub audience: Audience,
+    /// Never make pages executable that were writable: memory that the session makes itself is
+    /// written through one view and used through another ([`InProcess::double_mapped`]).
+    pub double_map: bool,
 }
 
 impl Default for SessionOptions {
@@ -118,6 +121,7 @@ impl Default for SessionOptions {
             execute: true,
             keep_graphs: false,
             audience: Audience::default(),
+            double_map: false,
         }
     }
 }
@@ -171,6 +175,7 @@ impl Session {
                 execute: options.execute,
                 keep: options.keep_graphs,
                 audience: options.audience,
+                double_map: options.double_map,
                 state: RwLock::default(),
                 platform,
                 search: Mutex::default(),
@@ -211,6 +216,7 @@ impl Session {
     /// There is one of this name.
     pub fn create_dylib(&self, name: &str, sources: DylibSources) -> Result<Dylib, LinkError> {
         let memory: Arc<dyn MemoryManager> = match self.executor() {
+            None if self.core.double_map => Arc::new(InProcess::double_mapped()),
             None => Arc::new(InProcess::new()),
             Some(client) => Arc::new(Remote::new(client.clone())),
         };

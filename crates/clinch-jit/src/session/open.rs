@@ -22,7 +22,9 @@ impl Dylib {
     /// The executor is gone, or cannot run them. In this process there are none.
     ///
     /// # Safety
-    /// Runs code of the inputs, which must be fit to run in this process.
+    /// Runs code of the inputs, which must be fit to run in this process. What it leaves for the end
+    /// must have run ([`Dylib::finalize`], [`Dylib::close`], or removal) when the session is dropped:
+    /// the process's end would call into memory that is gone.
     #[expect(unsafe_code, reason = "runs linked code")]
     pub unsafe fn initialize(&self, arguments: &ProgramArguments) -> Result<(), LinkError> {
         self.core.set_arguments(arguments)?;
@@ -62,7 +64,7 @@ impl Dylib {
     /// What cannot be linked; nothing is then open that was not.
     ///
     /// # Safety
-    /// Runs code of the inputs, which must be fit to run in this process.
+    /// As [`Dylib::initialize`].
     #[expect(unsafe_code, reason = "runs linked code")]
     pub unsafe fn open(&self) -> Result<(), LookUpError> {
         // SAFETY: the caller's promise.

@@ -1,5 +1,6 @@
 //! Dylibs: what linking them answers, and what it leaves in the process.
 
+mod double;
 mod memory;
 mod pass;
 mod release;

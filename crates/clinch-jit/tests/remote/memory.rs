@@ -10,7 +10,7 @@ use clinch_jit::session::{Session, SessionOptions};
 use std::fs;
 
 /// What the pages around an address allow in a child process, as `/proc` says it.
-fn access(child: u32, address: u64) -> String {
+pub(super) fn access(child: u32, address: u64) -> String {
     let text = fs::read_to_string(format!("/proc/{child}/maps")).expect("it is there");
     let access = text.lines().find_map(|line| {
         let mut words = line.split_whitespace();

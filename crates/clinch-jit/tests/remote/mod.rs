@@ -3,14 +3,18 @@
 mod failure;
 mod memory;
 mod programs;
+mod shared;
 
 use crate::support::{self, Folder};
-use clinch_executor::{Controller, ControllerOptions, Endpoint, Executor, Limits, Secret};
+use clinch_executor::{
+    Controller, ControllerOptions, Endpoint, Executor, Limits, Secret, SharedFile,
+};
 use clinch_jit::session::{Dylib, DylibSources, Session, SessionOptions};
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Serves when the program was started for that by [`spawn`]; else there is nothing to do.
@@ -25,23 +29,29 @@ fn child() {
     };
     let secret = argument("--secret-fd=").and_then(|number| number.parse().ok());
     let secret = secret.map(Secret::inherited).expect("a descriptor");
-    let executor = Executor::new(secret.expect("a secret"));
+    let mut executor = Executor::new(secret.expect("a secret"));
+    if let Some(number) = argument("--shared-fd=") {
+        let file = SharedFile::inherited(number.parse().expect("a descriptor"));
+        executor.shared_memory = Some(Arc::new(file.expect("it can be shared")));
+    }
     let endpoint: Endpoint = format!("filedescs={numbers}").parse().expect("numbers");
     let served = executor.run_process(&endpoint, |_| ());
     std::process::exit(i32::from(served.is_err()));
 }
 
+/// What this program is told to be [`child`].
+const CHILD: [&str; 6] = [
+    "remote::child",
+    "--exact",
+    "--nocapture",
+    "--quiet",
+    "--test-threads=1",
+    "--",
+];
+
 /// An executor in a process of its own.
 fn spawn(options: ControllerOptions) -> Controller {
-    let arguments = [
-        "remote::child",
-        "--exact",
-        "--nocapture",
-        "--quiet",
-        "--test-threads=1",
-        "--",
-    ];
-    let spawned = Controller::spawn(None, &arguments.map(OsString::from), options);
+    let spawned = Controller::spawn(None, &CHILD.map(OsString::from), options);
     spawned.unwrap_or_else(|error| panic!("{error}"))
 }
 

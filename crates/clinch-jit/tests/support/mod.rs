@@ -162,6 +162,7 @@ impl LinkedDylib {
             execute: options.execute,
             keep_graphs: false,
             audience: options.audience,
+            double_map: false,
         };
         let session = Session::new(arch(), session_options);
         let passes = Arc::<NextPasses>::default();
@@ -260,7 +261,11 @@ pub(crate) fn dylib() -> InProcessDylib {
 }
 
 pub(crate) fn dylib_with(options: DylibOptions) -> InProcessDylib {
-    let memory = Arc::new(InProcess::new());
+    dylib_in(options, InProcess::new())
+}
+
+pub(crate) fn dylib_in(options: DylibOptions, memory: InProcess) -> InProcessDylib {
+    let memory = Arc::new(memory);
     let manager: Arc<dyn MemoryManager> = Arc::clone(&memory) as Arc<dyn MemoryManager>;
     InProcessDylib {
         linked: LinkedDylib::new(options, manager),

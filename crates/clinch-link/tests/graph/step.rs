@@ -189,7 +189,8 @@ fn find_live(graph: &mut LinkGraph, roots: &[&str]) -> Result<Liveness, String> 
             .ok_or_else(|| format!("no symbol {root}"))?;
         symbols.push(symbol);
     }
-    clinch_link::prune::prune(graph, arch, &resolution, &bounds, symbols).map_err(lines)
+    let workers = Workers::new(1);
+    clinch_link::prune::prune(graph, arch, &resolution, &bounds, symbols, &workers).map_err(lines)
 }
 
 /// `prune ROOT…`: drops what is not reachable.
@@ -277,8 +278,15 @@ fn build(graph: &mut LinkGraph, arguments: &[&str]) -> Result<(Found, Tables), S
         reach: &reach,
         static_tls: reaches.static_tls,
     };
-    let tables = clinch_link::tables::build(graph, found.arch, &found.resolution, &live, &rules)
-        .map_err(lines)?;
+    let tables = clinch_link::tables::build(
+        graph,
+        found.arch,
+        &found.resolution,
+        &live,
+        &rules,
+        &Workers::new(1),
+    )
+    .map_err(lines)?;
     Ok((found, tables))
 }
 
@@ -352,7 +360,7 @@ impl Addresses {
             end = base + segment.size;
         }
         let mut layout = Layout::new(graph, plan, &bases);
-        layout.resolve_symbols(graph, &found.resolution, |symbol| {
+        let external = |symbol| {
             for bounds in &bounds {
                 let (start, stop) = layout_extent(graph, &bases, live, bounds)?;
                 if bounds.start == Some(symbol) {
@@ -363,7 +371,8 @@ impl Addresses {
                 }
             }
             self.of.get(graph.symbol_name(symbol)).copied()
-        });
+        };
+        layout.resolve_symbols(graph, &found.resolution, external, &Workers::new(1));
         layout
     }
 }
@@ -426,8 +435,15 @@ pub(crate) fn bypass(graph: &mut LinkGraph, arguments: &[&str]) -> Said {
     let addresses = Addresses::parse(arguments)?;
     let (found, tables) = build(graph, &["far"])?;
     let layout = addresses.place(graph, &found, &everything(graph));
-    clinch_link::bypass::run(graph, found.arch, &found.resolution, &tables, &layout)
-        .map_err(text)?;
+    clinch_link::bypass::run(
+        graph,
+        found.arch,
+        &found.resolution,
+        &tables,
+        &layout,
+        &Workers::new(1),
+    )
+    .map_err(text)?;
     Ok(None)
 }
 

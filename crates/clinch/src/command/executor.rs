@@ -2,9 +2,10 @@
 
 use crate::flags::list::{self, Flag, Takes, number, text};
 use crate::render::Failure;
-use clinch_executor::{Endpoint, Error, Executor, Secret};
+use clinch_executor::{Endpoint, Error, Executor, Secret, SharedFile};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What the words say.
 #[derive(Default, Debug)]
@@ -12,6 +13,7 @@ struct Options {
     endpoint: Option<Endpoint>,
     secret_file: Option<PathBuf>,
     secret_descriptor: Option<i32>,
+    shared_descriptor: Option<i32>,
     help: bool,
 }
 
@@ -34,6 +36,17 @@ static FLAGS: &[Flag<Options>] = &[
         set: |options, value| {
             let number = i32::try_from(number(value)?).map_err(|error| error.to_string())?;
             options.secret_descriptor = Some(number);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "shared-fd",
+        takes: Takes::Value,
+        value: "number",
+        doc: "memory that the controller shares: a memory file, an inherited descriptor",
+        set: |options, value| {
+            let number = i32::try_from(number(value)?).map_err(|error| error.to_string())?;
+            options.shared_descriptor = Some(number);
             Ok(())
         },
     },
@@ -77,7 +90,11 @@ pub(crate) fn run(words: &[OsString]) -> Result<u8, Failure> {
         .endpoint
         .as_ref()
         .ok_or("no place to find the controller at (clinch executor --help)")?;
-    let executor = Executor::new(secret(&options)?);
+    let mut executor = Executor::new(secret(&options)?);
+    if let Some(number) = options.shared_descriptor {
+        let file = SharedFile::inherited(number).map_err(|error| error.to_string())?;
+        executor.shared_memory = Some(Arc::new(file));
+    }
     executor
         .run_process(endpoint, |address| eprintln!("listening on {address}"))
         .map_err(|error| error.to_string())?;

@@ -88,6 +88,7 @@ fn link(options: &RunOptions, inputs: &[Input]) -> Result<(Dylib, Duration, Opti
     let session_options = SessionOptions {
         threads: threads(options.threads),
         audience: options.audience,
+        double_map: options.double_map,
         ..SessionOptions::default()
     };
     let session = Session::new(arch, session_options);

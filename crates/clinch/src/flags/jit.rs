@@ -117,6 +117,10 @@ pub(crate) struct JitOptions {
     pub(crate) slab_size: Option<u64>,
     pub(crate) slab_address: Option<u64>,
     pub(crate) slab_page: Option<u64>,
+    /// Never make pages executable that were writable.
+    pub(crate) double_map: bool,
+    /// Share memory with an executor that is started.
+    pub(crate) shared_memory: bool,
     pub(crate) threads: Option<usize>,
     /// Where the program runs, when not in this process.
     pub(crate) executor: Option<ExecutorOptions>,
@@ -159,6 +163,8 @@ impl Default for JitOptions {
             slab_size: None,
             slab_address: None,
             slab_page: None,
+            double_map: false,
+            shared_memory: false,
             threads: None,
             executor: None,
             executor_secret: None,
@@ -416,15 +422,25 @@ pub(crate) const FLAGS: &[Flag<JitOptions>] = &[
         }
     ),
     flag!(
-        "use-memmgr", Value "default|generic|simple-remote",
-        "the same for all: there is one memory manager for each kind of executor",
-        |_, v| match v.to_str() {
-            Some("default" | "generic" | "simple-remote") => Ok(()),
-            _ => Err(format!(
-                "'{}': one of default, generic, simple-remote (not supported: shared)",
-                v.to_string_lossy()
-            )),
+        "use-memmgr", Value "default|generic|simple-remote|shared",
+        "shared: contents go to -oop-executor through shared memory; the others are the same",
+        |o, v| {
+            o.shared_memory = match v.to_str() {
+                Some("default" | "generic" | "simple-remote") => false,
+                Some("shared") => true,
+                _ => {
+                    let value = v.to_string_lossy();
+                    let all = "one of default, generic, simple-remote, shared";
+                    return Err(format!("'{value}': {all}"));
+                }
+            };
+            Ok(())
         }
+    ),
+    flag!(
+        "double-map", Nothing "",
+        "write code through a second mapping: where it runs it was never writable",
+        |o, _| { o.double_map = true; Ok(()) }
     ),
     flag!("jd", Value "name", "a further dylib, to which all that follows belongs", |o, v| {
         let name = text(v)?;
@@ -660,7 +676,7 @@ mod tests {
         let refused: &[&[&str]] = &[
             &["-speculate=other"],
             &["-oop-executor-connect=x:1", "-oop-executor"],
-            &["-use-memmgr=shared"],
+            &["-use-memmgr=other"],
             &["-vtune-support"],
         ];
         for words in refused {

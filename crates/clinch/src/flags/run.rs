@@ -38,6 +38,8 @@ pub(crate) struct RunOptions {
     pub(crate) entry: Option<String>,
     /// Who is to be told of the code.
     pub(crate) audience: Audience,
+    /// Never make pages executable that were writable.
+    pub(crate) double_map: bool,
     pub(crate) help: bool,
 }
 
@@ -59,6 +61,8 @@ object, an archive, a shared library or a linker script that stands for librarie
   --time                       print how long each step took
   --gdb                        tell debuggers (GDB, LLDB) of the program
   --perf                       name its functions for Linux's perf (map and jitdump)
+  --double-map                 write code through a second mapping: where it runs it was never
+                               writable
   @<file>                      options and files from a response file
 ";
 
@@ -110,6 +114,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<RunOptions, String> {
             "--time" | "-time" => options.time = true,
             "--gdb" => options.audience.debugger = true,
             "--perf" => options.audience.perf = true,
+            "--double-map" | "-double-map" => options.double_map = true,
             "-l" => options
                 .inputs
                 .push(Input::Library(lossy(&value("library")?))),

@@ -1,5 +1,6 @@
 //! The command line of `clinch run`: what the README promises, sources, options, response files.
 
+mod double_map;
 mod executor;
 
 use crate::support::{Source, archive, clinch, clinch_run, root, run, scratch};

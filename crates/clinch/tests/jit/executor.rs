@@ -49,6 +49,45 @@ fn programs_run_in_another_process() {
     );
 }
 
+/// The same program through memory that both map, which is refused where there is no such process.
+#[test]
+fn memory_that_is_shared() {
+    let folder = objects(PROGRAM);
+    let path = folder.path();
+    let words = ["-oop-executor", "-use-memmgr=shared", "main.o", "f.o"];
+    let command = "PARENT=0 exec \"$0\" jit \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .arg(clinch())
+        .args(words)
+        .current_dir(path)
+        .output();
+    let output = output.expect("there is a shell");
+    assert_eq!(output.status.code(), Some(42), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text, "begin\n1 - 0\nend\n", "{output:?}");
+    let said = fails(path, ["-use-memmgr=shared", "main.o", "f.o"]);
+    assert!(
+        said.contains("-use-memmgr=shared requires -oop-executor"),
+        "{said}"
+    );
+    let connect = "-oop-executor-connect=127.0.0.1:1";
+    let said = fails(path, ["-use-memmgr=shared", connect, "main.o", "f.o"]);
+    let why = "-use-memmgr=shared cannot be used with -oop-executor-connect";
+    assert!(said.contains(why), "{said}");
+    // An executor does not take what may become shorter.
+    let command = "exec \"$0\" executor --secret-fd=0 --shared-fd=5 filedescs=0,1 5<main.o";
+    let output = Command::new("sh")
+        .args(["-c", &format!("echo a secret of these tests | {command}")])
+        .arg(clinch())
+        .current_dir(path)
+        .output();
+    let output = output.expect("there is a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said.contains("shared memory"), "{said}");
+}
+
 #[test]
 fn an_executor_that_listens() {
     let folder = objects("//--- main.c\nint main(void) { return 5; }\n");

@@ -1,7 +1,7 @@
 //! Which options go together. What has no effect is told; what cannot be is refused, before anything
 //! is opened.
 
-use crate::flags::jit::{Input, JitOptions};
+use crate::flags::jit::{ExecutorOptions, Input, JitOptions};
 use crate::render::Failure;
 
 /// Checks the options, in the order in which llvm-jitlink does; lets what has no effect have none.
@@ -42,6 +42,33 @@ pub(super) fn check(options: &mut JitOptions) -> Result<(), Failure> {
     }
     if options.no_exec && elsewhere {
         return Err("-noexec cannot be used with oop-executor or oop-executor-connect".into());
+    }
+    if options.shared_memory {
+        match options.executor {
+            Some(ExecutorOptions::Start(_)) => {}
+            Some(ExecutorOptions::Connect(_)) => {
+                return Err(
+                    "-use-memmgr=shared cannot be used with -oop-executor-connect: memory can be \
+                     shared only with an executor that is started here (-oop-executor)"
+                        .into(),
+                );
+            }
+            None => {
+                return Err(
+                    "-use-memmgr=shared requires -oop-executor: memory is shared with another \
+                     process"
+                        .into(),
+                );
+            }
+        }
+    }
+    if options.double_map && elsewhere {
+        return Err("-double-map cannot be used with oop-executor or oop-executor-connect".into());
+    }
+    if options.double_map && options.no_exec && options.slab_size.is_some() {
+        eprintln!(
+            "Warning: -double-map ignored as nothing is mapped for -slab-allocate and -noexec"
+        );
     }
     if options.threads == Some(0) && elsewhere {
         return Err("-threads=0 cannot be used with oop-executor or oop-executor-connect".into());

@@ -16,7 +16,10 @@ pub(super) fn session(
     session_options: SessionOptions,
     options: &JitOptions,
 ) -> Result<Session, Failure> {
-    let controller_options = ControllerOptions::default();
+    let controller_options = ControllerOptions {
+        shared_memory: options.shared_memory,
+        ..ControllerOptions::default()
+    };
     let controller = match &options.executor {
         None => return Ok(Session::new(arch, session_options)),
         Some(ExecutorOptions::Start(program)) => {

@@ -84,7 +84,12 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
         } else {
             // Code that runs is where the system has room, and as much as the slab would have.
             let size = options.slab_size.unwrap_or(u64::MAX);
-            Arc::new(Limited::new(Arc::new(InProcess::new()), size))
+            let memory = if options.double_map {
+                InProcess::double_mapped()
+            } else {
+                InProcess::new()
+            };
+            Arc::new(Limited::new(Arc::new(memory), size))
         })
     };
     let session_options = SessionOptions {
@@ -92,6 +97,7 @@ fn link_and_run(options: &Arc<JitOptions>) -> Result<u8, Failure> {
         execute: !options.no_exec,
         keep_graphs: Image::is_wanted(options),
         audience: options.audience,
+        double_map: options.double_map,
     };
     let session = executor::session(arch, session_options, options)?;
     let observed = Arc::new(Observed::new(inputs));

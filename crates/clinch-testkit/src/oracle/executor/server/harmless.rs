@@ -52,7 +52,9 @@ impl Player {
             | ToExecutor::Void { address }
             | ToExecutor::Int { address, .. } => self.may_run(*address, false),
             ToExecutor::Wrapper { address, .. } => self.may_run(*address, true),
-            ToExecutor::Reserve { .. }
+            // The executor shares no memory, so these are refused.
+            ToExecutor::FinalizeShared { .. }
+            | ToExecutor::Reserve { .. }
             | ToExecutor::Release { .. }
             | ToExecutor::Deallocate { .. }
             | ToExecutor::Read { .. }
