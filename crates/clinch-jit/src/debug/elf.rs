@@ -3,61 +3,12 @@
 //! and its caller gives addresses that fit.
 
 use clinch_graph::Endian;
-use clinch_graph::index::int::{low_u32, u32_of, u64_of};
+use clinch_graph::index::int::{u32_of, u64_of};
 use clinch_object::elf::raw::{Format, sht};
+use clinch_object::elf::writer::Writer;
 
 /// `e_type` of a file with addresses.
 const ET_EXEC: u16 = 2;
-
-/// Appends integers of one class and byte order.
-#[derive(Debug)]
-pub(super) struct Writer {
-    format: Format,
-    pub(super) bytes: Vec<u8>,
-}
-
-impl Writer {
-    pub(super) fn new(format: Format) -> Self {
-        Self {
-            format,
-            bytes: Vec::new(),
-        }
-    }
-
-    pub(super) fn u8(&mut self, value: u8) {
-        self.bytes.push(value);
-    }
-
-    pub(super) fn u16(&mut self, value: u16) {
-        self.bytes.extend(match self.format.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
-    }
-
-    pub(super) fn u32(&mut self, value: u32) {
-        self.bytes.extend(match self.format.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
-    }
-
-    pub(super) fn u64(&mut self, value: u64) {
-        self.bytes.extend(match self.format.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
-    }
-
-    /// An address-sized integer.
-    pub(super) fn word(&mut self, value: u64) {
-        if self.format.is_64 {
-            self.u64(value);
-        } else {
-            self.u32(low_u32(value));
-        }
-    }
-}
 
 /// A section to be written.
 #[derive(Clone, Debug, Default)]

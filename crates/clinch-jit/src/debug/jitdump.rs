@@ -2,12 +2,12 @@
 //! tools/perf/Documentation/jitdump-specification.txt). Numbers are in the byte order of the
 //! machine that writes.
 
-use super::elf::Writer;
 use super::functions::Named;
 use super::lines::Lines;
 use clinch_graph::Endian;
 use clinch_graph::index::int::u64_of;
 use clinch_object::elf::raw::Format;
+use clinch_object::elf::writer::Writer;
 
 const MAGIC: u32 = 0x4a69_5444;
 const VERSION: u32 = 1;

@@ -1,6 +1,7 @@
 //! The session's inside: look-ups, and passing on what became of links.
 
 use super::cache::ReadyCache;
+use super::close::Closed;
 use super::define::Clash;
 use super::platform::Platform;
 use super::plugin::{LinkInfo, LinkPlugin};
@@ -140,20 +141,8 @@ impl Core {
         for_link: Option<LinkId>,
         then: OnFound,
     ) {
-        if let Some(error) = self.failure() {
-            let task: Task = Box::new(move || then(Err(error.into())));
-            return self.queue.push([task]);
-        }
-        let closed = {
-            let _search = lock(&self.search);
-            self.close(order, &asks, None)
-        };
-        let closed = match closed {
-            Ok(closed) => closed,
-            Err(errors) => {
-                let answer = Err(LookUpError::Failed(vec![Arc::new(errors)]));
-                return self.queue.push([Box::new(move || then(answer)) as Task]);
-            }
+        let Some((closed, then)) = self.begin(order, &asks, None, then) else {
+            return;
         };
         let mut tasks = self.tasks(&closed.links);
         let (mut wanted, mut missing) = (Vec::with_capacity(asks.len()), Vec::new());
@@ -255,24 +244,38 @@ impl Core {
         None
     }
 
+    /// Closes over what a look-up needs. `None` when that fails, which `then` is told in a task.
+    fn begin(
+        self: &Arc<Self>,
+        order: &SearchOrder,
+        asks: &[Ask],
+        all_of: Option<DylibId>,
+        then: OnFound,
+    ) -> Option<(Closed, OnFound)> {
+        let closed = match self.failure() {
+            Some(error) => Err(error.into()),
+            None => {
+                let _search = lock(&self.search);
+                self.close(order, asks, all_of)
+                    .map_err(|errors| LookUpError::Failed(vec![Arc::new(errors)]))
+            }
+        };
+        match closed {
+            Ok(closed) => Some((closed, then)),
+            Err(error) => {
+                let task: Task = Box::new(move || then(Err(error)));
+                self.queue.push([task]);
+                None
+            }
+        }
+    }
+
     /// Links all units of a dylib, and what defines the names, and what these need; goes on with
     /// the names' addresses when all of the dylib is ready.
     pub(crate) fn link_all(self: &Arc<Self>, dylib: DylibId, asks: Vec<Ask>, then: OnFound) {
-        if let Some(error) = self.failure() {
-            let task: Task = Box::new(move || then(Err(error.into())));
-            return self.queue.push([task]);
-        }
         let order: SearchOrder = [(dylib, Match::All)].into();
-        let closed = {
-            let _search = lock(&self.search);
-            self.close(&order, &asks, Some(dylib))
-        };
-        let closed = match closed {
-            Ok(closed) => closed,
-            Err(errors) => {
-                let answer = Err(LookUpError::Failed(vec![Arc::new(errors)]));
-                return self.queue.push([Box::new(move || then(answer)) as Task]);
-            }
+        let Some((closed, then)) = self.begin(&order, &asks, Some(dylib), then) else {
+            return;
         };
         let mut tasks = self.tasks(&closed.links);
         let wanted = |found: Option<_>| found.map_or(Wanted::Address(None), Wanted::Entry);

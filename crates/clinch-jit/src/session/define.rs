@@ -26,13 +26,10 @@ impl State {
             ..Interface::default()
         };
         let content = Content::Stubs(StubSet { stubs });
-        match self.add_unit(dylib, tracker, content, interface) {
-            Ok(_) => Ok(()),
-            Err(clashes) => {
-                let errors = clashes.iter().map(|clash| self.defined(dylib, clash));
-                Err(LinkErrors(errors.collect()))
-            }
-        }
+        let added = self.add_unit(dylib, tracker, content, interface);
+        added
+            .map(drop)
+            .map_err(|clashes| self.refusal(dylib, &clashes))
     }
 
     /// Adds a unit and defines its symbols; answers its number.
@@ -154,6 +151,12 @@ impl State {
             first: self.describe(&clash.first),
             second: clash.second.clone(),
         }
+    }
+
+    /// The same for several.
+    pub(crate) fn refusal(&self, dylib: DylibId, clashes: &[Clash]) -> LinkErrors {
+        let errors = clashes.iter().map(|clash| self.defined(dylib, clash));
+        LinkErrors(errors.collect())
     }
 
     pub(crate) fn describe(&self, entry: &Entry) -> String {

@@ -60,10 +60,9 @@ impl Tracker {
         };
         let content = Content::Custom(Mutex::new(unit));
         let added = state.add_unit(dylib, self.id, content, interface);
-        added.map(drop).map_err(|clashes| {
-            let errors = clashes.iter().map(|clash| state.defined(dylib, clash));
-            LinkErrors(errors.collect())
-        })
+        added
+            .map(drop)
+            .map_err(|clashes| state.refusal(dylib, &clashes))
     }
 
     fn dylib(&self) -> Result<DylibId, LinkError> {

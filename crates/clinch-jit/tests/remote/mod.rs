@@ -13,7 +13,7 @@ use clinch_jit::session::{Dylib, DylibSources, Session, SessionOptions};
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,26 +113,4 @@ fn shared_library(folder: &Folder, name: &str, source: &str) -> PathBuf {
     command.arg("-shared").arg(&object).arg("-o").arg(&library);
     support::run(&mut command);
     library
-}
-
-/// Runs the test again in a process of its own, whose output the answer is; `None` in that process.
-fn output_of_itself() -> Option<Output> {
-    const VARIABLE: &str = "CLINCH_JIT_TEST_OUTPUT";
-    let thread = std::thread::current();
-    let name = thread
-        .name()
-        .expect("tests run on named threads")
-        .to_owned();
-    if env::var(VARIABLE).is_ok_and(|value| value == name) {
-        return None;
-    }
-    let program = env::current_exe().expect("this program has a path");
-    let mut command = Command::new(program);
-    command
-        .args(["--exact", &name, "--nocapture"])
-        .env(VARIABLE, &name);
-    let output = command.output().expect("it can be run");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    Some(output)
 }

@@ -1,8 +1,9 @@
 //! Programs that run in an executor as they run by themselves.
 
-use super::{call, call_at, dylib, output_of_itself, session, shared_library};
+use super::{call, call_at, dylib, session, shared_library};
+use crate::session::open::logging_dylibs;
 use crate::session::{add, object};
-use crate::support::{Folder, have};
+use crate::support::{Folder, have, output_of_itself};
 use clinch_graph::InputName;
 use clinch_jit::ProgramArguments;
 use clinch_jit::session::{Dylib, Match, Session};
@@ -263,37 +264,7 @@ fn dylibs_are_opened_and_closed_in_order() {
     }
     let folder = Folder::new();
     let session = session(2);
-    let (log, base, user) = (
-        dylib(&session, "log"),
-        dylib(&session, "base"),
-        dylib(&session, "user"),
-    );
-    let seen = |it: &Dylib| (it.id(), Match::Exported);
-    let own = |it: &Dylib| (it.id(), Match::All);
-    base.set_link_order(&[own(&base), seen(&log)]);
-    user.set_link_order(&[own(&user), seen(&base), seen(&log)]);
-    let source = "static int n; static char text[100];
-        void say(char c) { text[n++] = c; }
-        int said(void) { int sum = 0; for (int i = 0; i < n; i++)
-            sum = sum * 10 + (text[i] - '0'); n = 0; return sum; }";
-    add(&log, vec![object(&folder, "log", source)]);
-    let part = |first: char, last: char, handler: char| {
-        format!(
-            "void say(char c);
-             extern int atexit(void (*)(void));
-             static void at_end(void) {{ say('{handler}'); }}
-             __attribute__((constructor)) static void begin(void) {{
-                 say('{first}'); atexit(at_end);
-             }}
-             __attribute__((destructor)) static void end(void) {{ say('{last}'); }}
-             int part_{first}(void) {{ return 1; }}"
-        )
-    };
-    add(&base, vec![object(&folder, "base", &part('1', '9', '8'))]);
-    add(&user, vec![object(&folder, "user", &part('2', '7', '6'))]);
-    let said = log
-        .look_up("said")
-        .unwrap_or_else(|error| panic!("{error}"));
+    let (user, said) = logging_dylibs(&session, &folder);
     let said = || call_at(&session, said);
     for _ in 0..2 {
         // SAFETY: the objects are fit to run there.

@@ -4,7 +4,7 @@ mod demand;
 mod examples;
 mod failure;
 mod lazy;
-mod open;
+pub(crate) mod open;
 mod plugin;
 mod save;
 mod sources;

@@ -1,8 +1,8 @@
 //! Opening and closing dylibs.
 
 use super::{add, dylib, object, session};
-use crate::support::{self, Folder, have};
-use clinch_jit::session::Match;
+use crate::support::{self, Folder, have, int};
+use clinch_jit::session::{Dylib, Match, Session};
 
 #[test]
 #[expect(unsafe_code, reason = "runs linked code")]
@@ -12,20 +12,44 @@ fn initializers_in_order_of_dependence_and_again() {
     }
     let folder = Folder::new();
     let session = session(1);
+    let (user, said) = logging_dylibs(&session, &folder);
+    for _ in 0..2 {
+        // SAFETY: the objects are fit to run here.
+        unsafe { user.open() }.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(int(support::call(said)), 12);
+        // Once more: open already.
+        // SAFETY: as above.
+        unsafe { user.open() }.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(int(support::call(said)), 0);
+        // SAFETY: as above.
+        assert_eq!(unsafe { user.close() }, Ok(true));
+        assert_eq!(int(support::call(said)), 0);
+        // Handlers before finalizers, users before what they use.
+        // SAFETY: as above.
+        assert_eq!(unsafe { user.close() }, Ok(true));
+        assert_eq!(int(support::call(said)), 6789);
+        // SAFETY: as above.
+        assert_eq!(unsafe { user.close() }, Ok(false));
+    }
+}
+
+/// A dylib that looks into another one, both of which log when they begin and end: the dylib, and the
+/// function that answers what was logged since it was called last, as digits.
+pub(crate) fn logging_dylibs(session: &Session, folder: &Folder) -> (Dylib, u64) {
     let (log, base, user) = (
-        dylib(&session, "log"),
-        dylib(&session, "base"),
-        dylib(&session, "user"),
+        dylib(session, "log"),
+        dylib(session, "base"),
+        dylib(session, "user"),
     );
-    let seen = |it: &clinch_jit::session::Dylib| (it.id(), Match::Exported);
-    let own = |it: &clinch_jit::session::Dylib| (it.id(), Match::All);
+    let seen = |it: &Dylib| (it.id(), Match::Exported);
+    let own = |it: &Dylib| (it.id(), Match::All);
     base.set_link_order(&[own(&base), seen(&log)]);
     user.set_link_order(&[own(&user), seen(&base), seen(&log)]);
     let source = "static int n; static char text[100];
                   void say(char c) { text[n++] = c; }
-                  long said(void) { long sum = 0; for (int i = 0; i < n; i++)
+                  int said(void) { int sum = 0; for (int i = 0; i < n; i++)
                       sum = sum * 10 + (text[i] - '0'); n = 0; return sum; }";
-    add(&log, vec![object(&folder, "log", source)]);
+    add(&log, vec![object(folder, "log", source)]);
     let part = |first: char, last: char, handler: char| {
         format!(
             "void say(char c);
@@ -38,29 +62,12 @@ fn initializers_in_order_of_dependence_and_again() {
              int part_{first}(void) {{ return 1; }}"
         )
     };
-    add(&base, vec![object(&folder, "base", &part('1', '9', '8'))]);
-    add(&user, vec![object(&folder, "user", &part('2', '7', '6'))]);
+    add(&base, vec![object(folder, "base", &part('1', '9', '8'))]);
+    add(&user, vec![object(folder, "user", &part('2', '7', '6'))]);
     let said = log
         .look_up("said")
         .unwrap_or_else(|error| panic!("{error}"));
-    for _ in 0..2 {
-        // SAFETY: the objects are fit to run here.
-        unsafe { user.open() }.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(support::call(said), 12);
-        // Once more: open already.
-        // SAFETY: as above.
-        unsafe { user.open() }.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(support::call(said), 0);
-        // SAFETY: as above.
-        assert_eq!(unsafe { user.close() }, Ok(true));
-        assert_eq!(support::call(said), 0);
-        // Handlers before finalizers, users before what they use.
-        // SAFETY: as above.
-        assert_eq!(unsafe { user.close() }, Ok(true));
-        assert_eq!(support::call(said), 6789);
-        // SAFETY: as above.
-        assert_eq!(unsafe { user.close() }, Ok(false));
-    }
+    (user, said)
 }
 
 /// Linked code opens a dylib by name, calls into it and closes it, and is told what went wrong.

@@ -15,7 +15,7 @@ use clinch_jit::{LinkErrors, ProgramArguments};
 use clinch_target::Arch;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs};
 
@@ -78,8 +78,8 @@ pub(crate) fn read(path: &Path) -> Bytes {
     }
 }
 
-/// Runs a tool; fails the test when it fails.
-pub(crate) fn run(command: &mut Command) {
+/// Runs a tool and answers its output; fails the test when it fails.
+pub(crate) fn run(command: &mut Command) -> Output {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -89,6 +89,7 @@ pub(crate) fn run(command: &mut Command) {
         "{command:?}: {}\n{said}",
         output.status
     );
+    output
 }
 
 /// Whether these tools can be called. If not, the test is skipped, or fails in CI.
@@ -341,6 +342,12 @@ pub(crate) fn is_without_access(window: (u64, u64)) -> bool {
 /// Whether this is a process for the running test alone. If not, starts one and fails the test
 /// when that fails: what a test says of the whole process must not depend on other tests.
 pub(crate) fn is_alone() -> bool {
+    output_of_itself().is_none()
+}
+
+/// Runs the test again in a process of its own, whose output the answer is, and fails the test when
+/// that fails; `None` in that process.
+pub(crate) fn output_of_itself() -> Option<Output> {
     const VARIABLE: &str = "CLINCH_JIT_TEST_ALONE";
     let thread = std::thread::current();
     let name = thread
@@ -348,13 +355,12 @@ pub(crate) fn is_alone() -> bool {
         .expect("tests run on named threads")
         .to_owned();
     if env::var(VARIABLE).is_ok_and(|value| value == name) {
-        return true;
+        return None;
     }
     let program = env::current_exe().expect("this program has a path");
     let mut command = Command::new(program);
     command
         .args(["--exact", &name, "--nocapture"])
         .env(VARIABLE, &name);
-    run(&mut command);
-    false
+    Some(run(&mut command))
 }

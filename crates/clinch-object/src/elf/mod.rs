@@ -11,3 +11,4 @@ mod section;
 pub mod shared;
 mod symbol;
 pub mod write;
+pub mod writer;

@@ -9,11 +9,12 @@
 
 use super::error::WriteError;
 use super::group::Group;
-use super::output::{Output, strings};
+use super::names::strings;
 use super::relocation::{Record, Relocations};
 use super::sections::{Planned, Sections, written_name};
 use super::symbols::{Entry, SectionNumber, Symbols};
 use crate::elf::raw::{ET_REL, Format, shf, shn, sht, st};
+use crate::elf::writer::Writer;
 use clinch_graph::index::int::{low_u32, u32_of, u64_of, unsigned, usize_of_u64};
 use clinch_graph::{Content, Endian, LinkGraph};
 use clinch_target::{Arch, ElfArch};
@@ -66,7 +67,7 @@ pub(super) fn write(parts: &Parts<'_>) -> Result<Vec<u8>, WriteError> {
     let strtab = symtab + 1 + u32::from(entries.iter().any(is_extended));
     let mut file = File {
         parts,
-        out: Output::new(parts.format),
+        out: Writer::new(parts.format),
         headers: vec![Header::default()],
         symtab,
         name_room: name_room(parts.graph),
@@ -122,7 +123,7 @@ fn header_size(format: Format) -> usize {
 
 struct File<'a> {
     parts: &'a Parts<'a>,
-    out: Output,
+    out: Writer,
     headers: Vec<Header<'a>>,
     /// The number of the symbol table.
     symtab: u32,
@@ -150,7 +151,7 @@ impl<'a> File<'a> {
             name: Cow::Borrowed(b".group"),
             kind: sht::GROUP,
             offset,
-            size: self.out.len() - offset,
+            size: u64_of(self.out.bytes.len()) - offset,
             link: self.symtab,
             info: low_u32(symbols.number_of(group.signature)),
             align: 4,
@@ -216,7 +217,7 @@ impl<'a> File<'a> {
             kind: sht::RELA,
             flags: shf::INFO_LINK | group,
             offset,
-            size: self.out.len() - offset,
+            size: u64_of(self.out.bytes.len()) - offset,
             link: self.symtab,
             info: sections.number_of(place),
             align: u64_of(self.parts.format.word_size()),
@@ -286,7 +287,7 @@ impl<'a> File<'a> {
         let (names, offsets) = strings(&names)?;
 
         let offset = self.table_start();
-        let (out, mut extended) = (&mut self.out, Output::new(format));
+        let (out, mut extended) = (&mut self.out, Writer::new(format));
         out.bytes.resize(out.bytes.len() + format.symbol_size(), 0);
         extended.u32(0);
         for (entry, name) in entries.iter().zip(offsets) {
@@ -315,7 +316,7 @@ impl<'a> File<'a> {
             name: Cow::Borrowed(b".symtab"),
             kind: sht::SYMTAB,
             offset,
-            size: self.out.len() - offset,
+            size: u64_of(self.out.bytes.len()) - offset,
             link: strtab,
             info: symbols.n_locals,
             align: u64_of(format.word_size()),
@@ -329,7 +330,7 @@ impl<'a> File<'a> {
                 name: Cow::Borrowed(b".symtab_shndx"),
                 kind: sht::SYMTAB_SHNDX,
                 offset,
-                size: self.out.len() - offset,
+                size: u64_of(self.out.bytes.len()) - offset,
                 link: self.symtab,
                 align: 4,
                 entry_size: 4,
@@ -341,13 +342,13 @@ impl<'a> File<'a> {
     }
 
     fn string_table(&mut self, name: &'static [u8], mut table: Vec<u8>) {
-        let offset = self.out.len();
+        let offset = u64_of(self.out.bytes.len());
         self.out.bytes.append(&mut table);
         self.headers.push(Header {
             name: Cow::Borrowed(name),
             kind: sht::STRTAB,
             offset,
-            size: self.out.len() - offset,
+            size: u64_of(self.out.bytes.len()) - offset,
             align: 1,
             ..Header::default()
         });
@@ -414,7 +415,7 @@ impl<'a> File<'a> {
 }
 
 fn file_header(format: Format, machine: u16, is_gnu: bool, table: u64, n_sections: u32) -> Vec<u8> {
-    let mut out = Output::new(format);
+    let mut out = Writer::new(format);
     let class = if format.is_64 { 2 } else { 1 };
     let order = match format.endian {
         Endian::Little => 1,

@@ -26,7 +26,7 @@
 mod error;
 mod file;
 mod group;
-mod output;
+mod names;
 mod relocation;
 mod sections;
 mod symbols;

@@ -1,4 +1,4 @@
-//! Bytes of one class and byte order, and tables of names.
+//! Tables of names.
 
 #![deny(
     clippy::indexing_slicing,
@@ -8,64 +8,7 @@
 )]
 
 use super::error::WriteError;
-use crate::elf::raw::Format;
-use clinch_graph::Endian;
-use clinch_graph::index::int::{low_u32, u64_of};
 use clinch_graph::index::map::Map;
-
-/// Appends integers of one class and byte order.
-#[derive(Debug)]
-pub(super) struct Output {
-    format: Format,
-    pub(super) bytes: Vec<u8>,
-}
-
-impl Output {
-    pub(super) fn new(format: Format) -> Self {
-        Self {
-            format,
-            bytes: Vec::new(),
-        }
-    }
-
-    pub(super) fn u16(&mut self, value: u16) {
-        self.bytes.extend(match self.format.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
-    }
-
-    pub(super) fn u32(&mut self, value: u32) {
-        self.bytes.extend(match self.format.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
-    }
-
-    /// An integer of the size of an address; the caller knows that it fits.
-    pub(super) fn word(&mut self, value: u64) {
-        if !self.format.is_64 {
-            return self.u32(low_u32(value));
-        }
-        self.bytes.extend(match self.format.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
-    }
-
-    /// Fills up to a multiple of `align` and answers where that is.
-    pub(super) fn align(&mut self, align: u64) -> u64 {
-        let align = usize::try_from(align.max(1)).unwrap_or(1);
-        self.bytes
-            .resize(self.bytes.len().next_multiple_of(align), 0);
-        self.len()
-    }
-
-    /// How many bytes there are.
-    pub(super) fn len(&self) -> u64 {
-        u64_of(self.bytes.len())
-    }
-}
 
 /// A table of names and the offset of each, in their order. Names that end at the same place of
 /// an input's table share their end here too, so the table is not larger than the inputs' are.
