@@ -72,9 +72,7 @@ impl Registry {
     pub(crate) fn initialize_thread_local(&self, block: u64, image: &[u8]) -> Result<(), Refusal> {
         match self.blocks.get(&block) {
             Some(place) => place.initialize(image),
-            None => Err(Refusal::ThreadLocal(format!(
-                "there is no thread-local block {block}"
-            ))),
+            None => Err(Refusal::ThreadLocal(format!("there is no block {block}"))),
         }
     }
 

@@ -30,7 +30,10 @@ pub struct SharedMemory {
 
 impl SharedMemory {
     /// A new file, of which no part is used.
-    pub(crate) fn new() -> Result<Self, Refusal> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> Result<Self, Refusal> {
         let size = SIZE.min(largest_file());
         let size = size - size % page_size();
         let file = create()?;
@@ -46,8 +49,11 @@ impl SharedMemory {
         Ok(Self { file, free })
     }
 
-    /// Another descriptor of the file, by which nobody writes to it.
-    pub(crate) fn for_reading(&self) -> std::io::Result<OwnedFd> {
+    /// Another descriptor of the file, by which nobody writes to it: for an executor.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn for_reading(&self) -> std::io::Result<OwnedFd> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         File::open(path).map(OwnedFd::from)
     }

@@ -203,11 +203,8 @@ fn write_image(start: u64, values: &[u8]) -> Result<(), Refusal> {
     /// Two writers of one page must not seal it for one another.
     static WRITING: Mutex<()> = Mutex::new(());
     const PAGE: u64 = 4096;
-    let missing = || {
-        Refusal::ThreadLocal(
-            "the initial image of this program's thread-local variables was not found".to_owned(),
-        )
-    };
+    let missing =
+        || Refusal::ThreadLocal("the initial image of this program's was not found".to_owned());
     let place = image_of_reserve().ok_or_else(missing)? + start;
     let first = place & !(PAGE - 1);
     let size = usize_of_u64((place + u64_of(values.len())).next_multiple_of(PAGE) - first);

@@ -72,7 +72,7 @@ pub enum Refusal {
         have: u64,
     },
     /// A thread-local block that does not exist, or what the dynamic linker says of variables.
-    #[error("{0}")]
+    #[error("thread-local variables: {0}")]
     ThreadLocal(String),
     /// No image that debuggers could be told of, or that they know.
     #[error("no image for debuggers is at {0:#x}")]

@@ -25,7 +25,7 @@ fn what_is_not_there_is_refused() {
                 image: page,
                 size: 4,
             },
-            "there is no thread-local block 77".to_owned(),
+            "thread-local variables: there is no block 77".to_owned(),
         ),
         (
             Action::RegisterImage {

@@ -162,9 +162,9 @@ fn to_executor() -> Vec<ToExecutor<'static>> {
     all
 }
 
-/// All kinds of messages to a controller.
-fn to_controller() -> Vec<ToController<'static>> {
-    let refusals = [
+/// All kinds of refusals; those that have a text, with this one.
+fn refusals(text: &str) -> [Refusal; 21] {
+    [
         Refusal::NotOwned {
             address: 1,
             size: 2,
@@ -178,34 +178,38 @@ fn to_controller() -> Vec<ToController<'static>> {
         Refusal::TooLarge(7),
         Refusal::NoSpace(8),
         Refusal::System {
-            what: "do".to_owned(),
+            what: text.to_owned(),
             code: 12,
         },
-        Refusal::Library("no".to_owned()),
+        Refusal::Library(text.to_owned()),
         Refusal::NoLibrary(9),
         Refusal::NoAllocation(10),
         Refusal::NotCode(11),
         Refusal::Frames(12),
         Refusal::Action {
             index: 13,
-            why: "why".to_owned(),
+            why: text.to_owned(),
         },
         Refusal::Busy,
         Refusal::ThreadEnded,
         Refusal::ZeroByte,
-        Refusal::Failed("failed".to_owned()),
+        Refusal::Failed(text.to_owned()),
         Refusal::NoThreadLocalSpace {
             want: 14,
             align: 15,
             have: 16,
         },
-        Refusal::ThreadLocal("no".to_owned()),
+        Refusal::ThreadLocal(text.to_owned()),
         Refusal::Image(17),
         Refusal::NotShared {
             offset: 18,
             size: 19,
         },
-    ];
+    ]
+}
+
+/// All kinds of messages to a controller.
+fn to_controller() -> Vec<ToController<'static>> {
     let found = Found {
         address: 1,
         size: 2,
@@ -233,7 +237,7 @@ fn to_controller() -> Vec<ToController<'static>> {
         ToController::Goodbye { reason: "reason" },
     ];
     let refused = |refusal| ToController::Reply(Reply::Refused(refusal));
-    all.extend(refusals.map(refused));
+    all.extend(refusals("text").map(refused));
     all
 }
 
@@ -373,5 +377,13 @@ fn what_a_message_says_is_its_bytes() {
         payload[16] = value;
         let wrong = ToExecutor::decode(0x14, &payload);
         assert!(matches!(wrong, Err(WireError::Value { .. })), "{value}");
+    }
+}
+
+/// Also when a peer says nothing about it.
+#[test]
+fn every_refusal_has_a_text() {
+    for refusal in refusals("") {
+        assert_ne!(refusal.to_string().trim(), "", "{refusal:?}");
     }
 }

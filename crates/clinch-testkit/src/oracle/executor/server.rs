@@ -13,9 +13,12 @@ mod values;
 use super::{Connected, Peer, connect, joined, limits, nothing_leaks, secret};
 use crate::generate::Choices;
 use clinch_executor::wire::{Array, Reply, ToController, ToExecutor};
-use clinch_executor::{ControllerOptions, Error, Executor};
+use clinch_executor::{ControllerOptions, Error, Executor, SharedFile, SharedMemory};
+use harmless::HARMLESS_BITS;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
+use std::os::fd::IntoRawFd;
+use std::sync::{Arc, LazyLock};
 
 /// How much address space the controller may reserve: what it fills takes time.
 const MOST_RESERVED: u64 = 1 << 24;
@@ -29,6 +32,16 @@ const NOWHERE: u64 = 1 << 40;
 /// The architecture of this code.
 const ARCHITECTURE: &str = "x86_64";
 
+/// Memory that all controllers share with their executors. It has no code.
+static SHARED: LazyLock<Arc<SharedFile>> = LazyLock::new(|| {
+    let memory = Arc::new(SharedMemory::new().expect("memory to share"));
+    let mut part = memory.take(4 * PAGE, 4 * PAGE).expect("a part of it");
+    part.bytes().fill(HARMLESS_BITS);
+    part.keep();
+    let file = memory.for_reading().expect("its descriptor");
+    Arc::new(SharedFile::inherited(file.into_raw_fd()).expect("memory that is shared"))
+});
+
 /// Bytes as what a controller says.
 pub fn executor_server(bytes: &[u8]) {
     serve(bytes);
@@ -41,6 +54,7 @@ pub(super) fn serve(bytes: &[u8]) -> BTreeSet<u16> {
         most_reserved: MOST_RESERVED,
         most_calls: 4,
         stack_size: 1 << 19,
+        shared_memory: Some(Arc::clone(&SHARED)),
         ..Executor::new(secret())
     };
     let options = ControllerOptions {

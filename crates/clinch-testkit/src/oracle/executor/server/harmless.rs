@@ -1,7 +1,7 @@
 //! What may be asked of an executor in this process: see [`Player`]'s module.
 
 use super::{NOWHERE, PAGE, Player};
-use clinch_executor::wire::{Action, Protection, ToExecutor};
+use clinch_executor::wire::{Action, Protection, Step, ToExecutor};
 use std::ops::Range;
 
 /// Every byte that is written is one of these, so that no word looks like an address of the
@@ -38,10 +38,14 @@ impl Player {
                         && is_harmless(segment.content)
                         && !self.touches_kept(&range(segment.address, segment.size))
                 });
-                let mut actions = steps
-                    .iter()
-                    .flat_map(|step| std::iter::once(&step.action).chain(&step.undo));
-                segments && actions.all(|action| self.is_harmless_action(action))
+                segments && self.are_harmless(steps)
+            }
+            ToExecutor::FinalizeShared { segments, steps } => {
+                let segments = segments.iter().all(|segment| {
+                    segment.protection != Protection::ReadExecute
+                        && !self.touches_kept(&range(segment.address, segment.size))
+                });
+                segments && self.are_harmless(steps)
             }
             ToExecutor::Withdraw { undo, .. } => undo.iter().all(|a| self.is_harmless_action(a)),
             ToExecutor::Perform { actions } => actions.iter().all(|a| self.is_harmless_action(a)),
@@ -52,9 +56,7 @@ impl Player {
             | ToExecutor::Void { address }
             | ToExecutor::Int { address, .. } => self.may_run(*address, false),
             ToExecutor::Wrapper { address, .. } => self.may_run(*address, true),
-            // The executor shares no memory, so these are refused.
-            ToExecutor::FinalizeShared { .. }
-            | ToExecutor::Reserve { .. }
+            ToExecutor::Reserve { .. }
             | ToExecutor::Release { .. }
             | ToExecutor::Deallocate { .. }
             | ToExecutor::Read { .. }
@@ -64,6 +66,13 @@ impl Player {
             | ToExecutor::Alive
             | ToExecutor::Goodbye => true,
         }
+    }
+
+    fn are_harmless(&self, steps: &[Step]) -> bool {
+        let mut actions = steps
+            .iter()
+            .flat_map(|step| std::iter::once(&step.action).chain(&step.undo));
+        actions.all(|action| self.is_harmless_action(action))
     }
 
     fn is_harmless_action(&self, action: &Action) -> bool {

@@ -3,7 +3,9 @@
 use super::harmless::{HARMLESS_BITS, LIBRARIES};
 use super::{NOWHERE, PAGE, Player, Tells};
 use crate::generate::Choices;
-use clinch_executor::wire::{Action, Array, Piece, Place, Protection, Segment, Step, ToExecutor};
+use clinch_executor::wire::{
+    Action, Array, Piece, Place, Protection, Segment, SharedSegment, Step, ToExecutor,
+};
 
 impl Player {
     pub(super) fn say_values(&mut self, choices: &mut Choices<'_>) {
@@ -142,30 +144,51 @@ impl Player {
         self.request(&message, Tells::Nothing);
     }
 
-    /// Segments of any kind but those that are code.
+    /// Segments of any kind but those that are code, with their contents or with places in the
+    /// memory that is shared.
     fn finalize(&mut self, choices: &mut Choices<'_>) {
-        let contents: Vec<(u64, u64, Vec<u8>)> = (0..choices.below(3))
-            .map(|_| (self.address(choices), any_size(choices), content(choices)))
-            .collect();
         let protections = [Protection::Read, Protection::ReadWrite, Protection::None];
-        let segments = contents
-            .iter()
-            .map(|(address, size, content)| Segment {
-                address: *address,
-                size: *size,
+        let is_shared = choices.one_in(3);
+        let shared: Vec<SharedSegment> = (0..choices.below(3))
+            .map(|_| SharedSegment {
+                address: self.address(choices),
+                size: any_size(choices),
                 protection: choices.pick(&protections),
                 sealed_late: choices.one_in(2),
+                offset: if choices.one_in(8) {
+                    choices.number()
+                } else {
+                    u64::from(choices.byte() % 8) * PAGE
+                },
+            })
+            .collect();
+        let steps = |player: &Self, choices: &mut Choices<'_>| {
+            let actions = player.actions(choices);
+            let step = |action| Step {
+                action,
+                undo: choices.one_in(2).then(|| player.action(choices)),
+            };
+            actions.into_iter().map(step).collect()
+        };
+        if is_shared {
+            let message = ToExecutor::FinalizeShared {
+                segments: shared,
+                steps: steps(self, choices),
+            };
+            return self.request(&message, Tells::Nothing);
+        }
+        let contents: Vec<Vec<u8>> = shared.iter().map(|_| content(choices)).collect();
+        let segments = shared.iter().zip(&contents);
+        let segments = segments
+            .map(|(shared, content)| Segment {
+                address: shared.address,
+                size: shared.size,
+                protection: shared.protection,
+                sealed_late: shared.sealed_late,
                 content,
             })
             .collect();
-        let actions = self.actions(choices);
-        let steps = actions
-            .into_iter()
-            .map(|action| Step {
-                action,
-                undo: choices.one_in(2).then(|| self.action(choices)),
-            })
-            .collect();
+        let steps = steps(self, choices);
         self.request(&ToExecutor::Finalize { segments, steps }, Tells::Nothing);
     }
 
