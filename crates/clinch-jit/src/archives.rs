@@ -6,21 +6,29 @@ use bytes::Bytes;
 use clinch_graph::index::int::{low_u32, u32_of, u64_of, usize_of, usize_of_u64};
 use clinch_graph::index::map::{Set, hash_name};
 use clinch_graph::{InputName, LinkGraph, Names, Workers};
-use clinch_object::archive::{MemberContent, member_path};
+use clinch_object::archive::{ArchiveIndex, MemberContent, member_path};
 use clinch_object::error::InputError;
-use clinch_object::{Archive, FileBytes, FileKind, ReadOptions, add_objects};
+use clinch_object::{Archive, FileBytes, FileKind, ReadError, ReadOptions, add_objects};
 use clinch_target::Arch;
 use hashbrown::HashTable;
 use std::path::Path;
 use std::sync::Arc;
 
+/// How many parts the table has: as many threads can fill it at once.
+const SHARDS: usize = 8;
+
+/// What it takes to put a name into the table, as if so many bytes were read.
+const COST: usize = 256;
+
 /// Archives in the order in which they are searched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Archives {
+    arch: &'static Arch,
+    workers: Arc<Workers>,
     list: Vec<Entry>,
     /// How many archives the table covers.
     covered: usize,
-    table: HashTable<Definition>,
+    table: [HashTable<Definition>; SHARDS],
     /// Names that are not in an archive's own bytes.
     pool: Vec<u8>,
 }
@@ -55,7 +63,22 @@ struct Definition {
     member: u64,
 }
 
+/// What an archive's index defines, by shard.
+type ByShard = [Vec<Definition>; SHARDS];
+
 impl Archives {
+    /// None, of an architecture.
+    pub(crate) fn new(arch: &'static Arch, workers: Arc<Workers>) -> Self {
+        Self {
+            arch,
+            workers,
+            list: Vec::new(),
+            covered: 0,
+            table: Default::default(),
+            pool: Vec::new(),
+        }
+    }
+
     /// Adds an archive behind the others; `position` is its place among all libraries.
     pub(crate) fn add(
         &mut self,
@@ -74,12 +97,8 @@ impl Archives {
     }
 
     /// The place among all libraries of the archive that defines a name.
-    pub(crate) fn position_of(
-        &mut self,
-        arch: &'static Arch,
-        name: &[u8],
-    ) -> Result<Option<usize>, LinkError> {
-        self.cover(arch)?;
+    pub(crate) fn position_of(&mut self, name: &[u8]) -> Result<Option<usize>, LinkError> {
+        self.cover()?;
         Ok(self
             .find(name)
             .map(|found| self.list[usize_of(found.archive)].position))
@@ -137,58 +156,77 @@ impl Archives {
 
     fn find(&self, name: &[u8]) -> Option<Definition> {
         let hash = low_u32(hash_name(name));
-        self.table
-            .find(spread(hash), |found| {
-                found.hash == hash && self.text(found) == name
-            })
-            .copied()
+        self.find_hashed(hash, name).copied()
+    }
+
+    fn find_hashed(&self, hash: u32, name: &[u8]) -> Option<&Definition> {
+        let is_it = |found: &Definition| found.hash == hash && self.text(found) == name;
+        self.table[shard_of(hash)].find(spread(hash), is_it)
     }
 
     fn text(&self, found: &Definition) -> &[u8] {
-        let start = usize_of_u64(found.name);
-        let table = if found.pooled {
-            &self.pool[..]
-        } else {
-            self.list[usize_of(found.archive)].archive.bytes()
-        };
-        table.get(start..start + usize_of(found.len)).unwrap_or(&[])
+        text(&self.list, &self.pool, found)
     }
 
     /// Puts the names of archives that were added since into the table.
-    fn cover(&mut self, arch: &'static Arch) -> Result<(), LinkError> {
-        while self.covered < self.list.len() {
-            let number = self.covered;
-            self.covered += 1;
-            let entry = &self.list[number];
-            let bytes = entry.archive.bytes().clone();
-            let fail = |source| input_error(&entry.path, source);
-            let Some(index) = entry.archive.index().map_err(fail)? else {
-                self.cover_members(arch, number)?;
-                continue;
-            };
-            let base = bytes.as_ptr().addr();
-            self.table.reserve(index.len(), |found| spread(found.hash));
-            let mut definitions = Vec::with_capacity(index.len());
-            for item in index.entries() {
-                let item = item.map_err(fail)?;
-                definitions.push(Definition {
-                    hash: low_u32(hash_name(item.name)),
-                    archive: u32_of(number),
-                    name: u64_of(item.name.as_ptr().addr() - base),
-                    len: u32_of(item.name.len()),
-                    pooled: false,
-                    member: item.member,
-                });
-            }
-            for definition in definitions {
-                self.insert(definition);
+    fn cover(&mut self) -> Result<(), LinkError> {
+        if self.covered == self.list.len() {
+            return Ok(());
+        }
+        let first = std::mem::replace(&mut self.covered, self.list.len());
+        let entries = self.list.iter().enumerate().skip(first);
+        let indexes: Vec<_> = entries
+            .map(|(number, entry)| (number, entry.archive.index()))
+            .collect();
+        let sound = indexes
+            .iter()
+            .filter_map(|(_, index)| *index.as_ref().ok()?);
+        let cost = sound.map(|index| index.len()).sum::<usize>() * COST;
+        let read = self.workers.map(cost, indexes, |(number, index)| {
+            let definitions = index?.map(|index| definitions(number, &index));
+            definitions.transpose()
+        });
+
+        let mut failed = Ok(());
+        let mut ready = Vec::with_capacity(read.len());
+        for (number, definitions) in (first..).zip(read) {
+            match definitions {
+                Ok(Some(definitions)) => ready.push(definitions),
+                // Without an index: the members tell what they define.
+                Ok(None) => match self.cover_members(number) {
+                    Ok(definitions) => ready.push(definitions),
+                    Err(error) => failed = failed.and(Err(error)),
+                },
+                Err(source) => {
+                    let error = input_error(&self.list[number].path, source);
+                    failed = failed.and(Err(error));
+                }
             }
         }
-        Ok(())
+        self.insert(cost, &ready);
+        failed
+    }
+
+    /// The first definition of a name stays.
+    fn insert(&mut self, cost: usize, archives: &[ByShard]) {
+        let (list, pool) = (&self.list, &self.pool);
+        let shards = self.table.iter_mut().enumerate().collect();
+        self.workers.map(cost, shards, |(shard, table)| {
+            let rehash = |found: &Definition| spread(found.hash);
+            let more = archives.iter().map(|archive| archive[shard].len());
+            table.reserve(more.sum(), rehash);
+            for &new in archives.iter().flat_map(|archive| &archive[shard]) {
+                let is_it = |old: &Definition| {
+                    old.hash == new.hash && text(list, pool, old) == text(list, pool, &new)
+                };
+                table.entry(spread(new.hash), is_it, rehash).or_insert(new);
+            }
+        });
     }
 
     /// An archive without index: reads the symbols of every member.
-    fn cover_members(&mut self, arch: &'static Arch, number: usize) -> Result<(), LinkError> {
+    fn cover_members(&mut self, number: usize) -> Result<ByShard, LinkError> {
+        let mut found = ByShard::default();
         let entry = &self.list[number];
         let (mut objects, mut offsets) = (Vec::new(), Vec::new());
         for member in entry.archive.members() {
@@ -199,12 +237,12 @@ impl Archives {
                 offsets.push(member.offset);
             }
         }
-        let mut graph = LinkGraph::new(&entry.path, &arch.graph);
+        let mut graph = LinkGraph::new(&entry.path, &self.arch.graph);
         let options = ReadOptions { metadata: false };
         let added = add_objects(
             &mut graph,
             &mut Names::new(),
-            &Workers::new(1),
+            &self.workers,
             objects,
             options,
         )
@@ -216,34 +254,52 @@ impl Archives {
                     continue;
                 }
                 let name = graph.symbol_name_in(input, symbol);
-                let definition = Definition {
-                    hash: low_u32(hash_name(name)),
+                let hash = low_u32(hash_name(name));
+                found[shard_of(hash)].push(Definition {
+                    hash,
                     archive: u32_of(number),
                     name: u64_of(self.pool.len()),
                     len: u32_of(name.len()),
                     pooled: true,
                     member,
-                };
+                });
                 self.pool.extend_from_slice(name);
-                self.insert(definition);
             }
         }
-        Ok(())
+        Ok(found)
     }
+}
 
-    /// The first definition of a name stays.
-    fn insert(&mut self, new: Definition) {
-        let known = self
-            .table
-            .find(spread(new.hash), |old| {
-                old.hash == new.hash && self.text(old) == self.text(&new)
-            })
-            .is_some();
-        if !known {
-            self.table
-                .insert_unique(spread(new.hash), new, |found| spread(found.hash));
-        }
+/// What an archive's index defines.
+fn definitions(number: usize, index: &ArchiveIndex<'_>) -> Result<ByShard, ReadError> {
+    let mut found = ByShard::default();
+    for shard in &mut found {
+        shard.reserve(index.len() / SHARDS);
     }
+    for item in index.entries() {
+        let item = item?;
+        let hash = low_u32(hash_name(item.name));
+        found[shard_of(hash)].push(Definition {
+            hash,
+            archive: u32_of(number),
+            name: u64_of(item.name_offset),
+            len: u32_of(item.name.len()),
+            pooled: false,
+            member: item.member,
+        });
+    }
+    Ok(found)
+}
+
+/// The name of a definition of one of some archives.
+fn text<'a>(list: &'a [Entry], pool: &'a [u8], found: &Definition) -> &'a [u8] {
+    let start = usize_of_u64(found.name);
+    let table = if found.pooled {
+        pool
+    } else {
+        list[usize_of(found.archive)].archive.bytes()
+    };
+    table.get(start..start + usize_of(found.len)).unwrap_or(&[])
 }
 
 impl Entry {
@@ -283,7 +339,7 @@ impl Entry {
     }
 }
 
-fn input_error(path: &str, source: clinch_object::ReadError) -> LinkError {
+fn input_error(path: &str, source: ReadError) -> LinkError {
     InputError {
         input: InputName::file(path),
         section: None,
@@ -300,6 +356,11 @@ fn first(errors: Vec<InputError>, path: &str) -> LinkError {
         },
         LinkError::from,
     )
+}
+
+/// The shard of a hash, by bits that its table does not go by.
+fn shard_of(hash: u32) -> usize {
+    usize_of(hash >> 20) % SHARDS
 }
 
 /// The table wants its bits in the high part too.

@@ -215,7 +215,7 @@ pub fn link(job: Job, context: Arc<dyn LinkContext>) {
         Ok((state, plan)) => {
             let memory = Arc::clone(&state.job.memory);
             let low = state.liveness.needs_low;
-            let request = plan.clone();
+            let request = plan.outline();
             let then = move |allocated: Result<Box<dyn InFlight>, _>| match allocated {
                 Ok(memory) => phase_2(state, plan, memory, context),
                 Err(error) => context.notify_failed(LinkError::from(error).into()),

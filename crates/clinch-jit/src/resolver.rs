@@ -34,8 +34,16 @@ pub(crate) struct Resolver {
     pub(crate) phony: bool,
     /// Earlier links of the dylib.
     pub(crate) finished: RwLock<Vec<Finished>>,
-    pub(crate) cache: Mutex<Map<Vec<u8>, Option<ProcessSymbol>>>,
+    pub(crate) cache: Mutex<Map<Vec<u8>, Answer>>,
     pub(crate) opened: Mutex<Option<Vec<Library>>>,
+}
+
+/// What libraries and the process said of a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    found: Option<ProcessSymbol>,
+    /// Whether all were asked: for weak references, libraries are not opened.
+    is_last: bool,
 }
 
 impl Resolver {
@@ -106,7 +114,28 @@ impl Resolver {
         }
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         for name in rest {
-            cache.entry(name.to_vec()).or_insert(None);
+            let unknown = Answer {
+                found: None,
+                is_last: false,
+            };
+            cache.entry(name.to_vec()).or_insert(unknown);
+        }
+    }
+
+    /// Has the process asked again for what it did not have: a link begins, before which it may
+    /// have loaded something.
+    pub(crate) fn forget_missing(&self) {
+        if self.at.other().is_none() {
+            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.retain(|_, answer| answer.found.is_some());
+        }
+    }
+
+    /// The same for one name, which somebody looks up.
+    pub(crate) fn forget_if_missing(&self, name: &[u8]) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.get(name).is_some_and(|answer| answer.found.is_none()) {
+            cache.remove(name);
         }
     }
 
@@ -120,7 +149,11 @@ impl Resolver {
         let mut found = found.into_iter();
         names.retain(|name| match found.next().flatten() {
             Some(symbol) => {
-                cache.insert(name.to_vec(), Some(symbol));
+                let answer = Answer {
+                    found: Some(symbol),
+                    is_last: true,
+                };
+                cache.insert(name.to_vec(), answer);
                 false
             }
             None => true,
@@ -169,13 +202,12 @@ impl Resolver {
 
     /// What a library or the process says of a name.
     pub(crate) fn shared(&self, name: &[u8], weak: bool) -> Option<ProcessSymbol> {
-        if let Some(found) = self
-            .cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .copied()
-            && (found.is_some() || weak)
+        let known = {
+            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            cache.get(name).copied()
+        };
+        if let Some(Answer { found, is_last }) = known
+            && (found.is_some() || weak || is_last)
         {
             return found;
         }
@@ -187,10 +219,12 @@ impl Resolver {
                     .then(|| self.fallback(name))
                     .flatten()
             });
-        self.cache
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_vec(), found);
+        let answer = Answer {
+            found,
+            is_last: !weak,
+        };
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.insert(name.to_vec(), answer);
         found
     }
 

@@ -10,8 +10,8 @@ use crate::resolve::Resolution;
 use crate::start_stop::Bounds;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
-    Addressable, BlockId, Column, Id, Lifetime, LinkGraph, Prot, SectionFlags, SectionKind,
-    SymbolId, Workers,
+    Addressable, BlockId, Column, Id, Lifetime, LinkGraph, Prot, SectionFlags, SectionId,
+    SectionKind, SymbolId, Workers,
 };
 
 /// What memory of a segment must allow, and for how long it is needed. The order is the one in
@@ -68,6 +68,19 @@ pub struct Plan {
     pub segments: Vec<Segment>,
 }
 
+impl Plan {
+    /// The segments without their blocks: what memory is asked for.
+    pub fn outline(&self) -> Self {
+        let outline = |segment: &Segment| Segment {
+            blocks: Vec::new(),
+            ..*segment
+        };
+        Self {
+            segments: self.segments.iter().map(outline).collect(),
+        }
+    }
+}
+
 /// Sorts the live blocks of sections that are in memory into segments.
 pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
     // What must stay together: a group's number, 0 for none.
@@ -86,12 +99,24 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
     // and the other keys are few.
     let mut sorted: Vec<((SegmentKind, Lifetime, bool, u32), Vec<BlockId>)> = Vec::new();
     let mut by_key = Map::default();
+    // Most blocks of a section are alike.
+    let mut last: Column<SectionId, Option<(SectionFlags, bool, usize)>> =
+        Column::filled(graph.n_sections(), None);
     for block in liveness.blocks.iter() {
         let section = graph.block_section(block);
         let (flags, lifetime) = (
             graph.block_section_flags(block),
             graph.section_lifetime(section),
         );
+        let is_zero_fill = graph.is_zero_fill(block);
+        if (group_of.is_empty() || !group_of.contains_key(&block))
+            && let Some((last_flags, last_zero, index)) = last[section]
+            && (last_flags, last_zero) == (flags, is_zero_fill)
+            && graph.has_block(block)
+        {
+            sorted[index].1.push(block);
+            continue;
+        }
         if !graph.has_block(block)
             || lifetime == Lifetime::NoAlloc
             || flags.contains(SectionFlags::EXCLUDE)
@@ -105,12 +130,13 @@ pub fn plan(graph: &LinkGraph, liveness: &Liveness, bounds: &[Bounds]) -> Plan {
             }
             None => (0, segment_of(graph, block)),
         };
-        let zero = graph.is_zero_fill(block) && group == 0;
+        let zero = is_zero_fill && group == 0;
         let key = (kind, lifetime, zero, group);
         let index = *by_key.entry(key).or_insert_with(|| {
             sorted.push((key, Vec::new()));
             sorted.len() - 1
         });
+        last[section] = Some((flags, is_zero_fill, index));
         sorted[index].1.push(block);
     }
     sorted.sort_unstable_by_key(|&(key, _)| key);

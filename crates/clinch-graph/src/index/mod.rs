@@ -6,6 +6,6 @@ pub mod id;
 pub mod int;
 pub mod map;
 #[expect(unsafe_code, reason = "advises the system about memory")]
-mod pages;
+pub mod pages;
 pub mod set;
 pub mod workers;

@@ -24,7 +24,7 @@ pub use slab::Slab;
 /// What is to be placed.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The segments.
+    /// The segments, without their blocks.
     pub plan: &'a Plan,
     /// Whether code writes addresses that only low memory has.
     pub low: bool,

@@ -4,6 +4,7 @@
 use super::{Action, Allocation, InFlight, MemoryManager, OnAllocated, OnFinalized, Request};
 use crate::error::MemoryError;
 use clinch_graph::index::int::usize_of_u64;
+use clinch_graph::index::pages::zeroed;
 use clinch_link::layout::align_to;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -76,7 +77,7 @@ impl MemoryManager for Slab {
         drop(state);
         let segments = segments
             .into_iter()
-            .map(|(base, size)| (base, vec![0; usize_of_u64(size)]))
+            .map(|(base, size)| (base, zeroed(usize_of_u64(size))))
             .collect();
         then(Ok(Box::new(InFlightSlab {
             segments,

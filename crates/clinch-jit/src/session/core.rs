@@ -183,6 +183,7 @@ impl Core {
         order.iter().find_map(|&(dylib, _)| {
             let sources = Arc::clone(&self.read().dylib(dylib).sources);
             let resolver = Arc::clone(&lock(&sources).resolver);
+            resolver.forget_if_missing(&external.name);
             resolver.find(external, external.weak).ok().flatten()
         })
     }
@@ -309,7 +310,7 @@ impl Core {
         let mut state = self.write();
         let state = &mut *state;
         let first = batch.n_interned;
-        let interfaces = batch.intern(&mut state.pool);
+        let interfaces = batch.intern(&mut state.pool, &self.workers);
         let number = number.unwrap_or_else(|| {
             state.batches.push(None);
             state.batches.len() - 1

@@ -19,7 +19,7 @@ impl State {
         let define = |stub: &Stub| Define {
             name: stub.name,
             flags: stub.flags,
-            group: None,
+            in_group: false,
         };
         let interface = Interface {
             defines: stubs.iter().map(define).collect(),
@@ -78,7 +78,7 @@ impl State {
             let entry = Entry {
                 owner: Owner::Unit(number),
                 flags: define.flags,
-                in_group: define.group.is_some(),
+                in_group: define.in_group,
                 address: 0,
             };
             self.dylib_mut(dylib).table.insert(define.name, entry);
@@ -114,7 +114,7 @@ impl State {
         };
         let (old_strength, new_strength) = (
             strength(old.flags, old.in_group),
-            strength(new.flags, new.group.is_some()),
+            strength(new.flags, new.in_group),
         );
         if old_strength == 2 && new_strength == 2 {
             let is_same = value.is_some() && value == self.value(old, new.name);

@@ -240,7 +240,7 @@ impl Session {
             phony: sources.phony,
             ..Resolver::default()
         };
-        let sources = sources::Sources::new(self.core.arch, resolver);
+        let sources = sources::Sources::new(self.core.arch, &self.core.workers, resolver);
         let mut state = self.core.write();
         if state.dylibs.iter().any(|dylib| dylib.name == name) {
             return Err(LinkError::File {

@@ -309,6 +309,7 @@ impl LinkContext for LinkTask {
             let is_wanted = !flags.contains(SymbolFlags::TLS) && self.known(name).is_none();
             is_wanted.then_some((name, is_weak))
         };
+        self.base.resolver.forget_missing();
         self.base
             .resolver
             .prefetch(externals.iter().filter_map(ask));

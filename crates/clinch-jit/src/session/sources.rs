@@ -7,7 +7,7 @@ use crate::error::LinkError;
 use crate::linker_defined;
 use crate::resolver::Resolver;
 use bytes::Bytes;
-use clinch_graph::InputName;
+use clinch_graph::{InputName, Workers};
 use clinch_target::Arch;
 use std::sync::Arc;
 
@@ -40,7 +40,6 @@ pub(crate) struct Found {
 
 /// The sources of a dylib.
 pub(crate) struct Sources {
-    arch: &'static Arch,
     archives: Archives,
     fallback: Archives,
     generators: Vec<Box<dyn Generator>>,
@@ -49,11 +48,11 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn new(arch: &'static Arch, resolver: Resolver) -> Self {
+    pub(crate) fn new(arch: &'static Arch, workers: &Arc<Workers>, resolver: Resolver) -> Self {
+        let archives = || Archives::new(arch, Arc::clone(workers));
         Self {
-            arch,
-            archives: Archives::default(),
-            fallback: Archives::default(),
+            archives: archives(),
+            fallback: archives(),
             generators: Vec::new(),
             n_libraries: 0,
             resolver: Arc::new(resolver),
@@ -127,7 +126,7 @@ impl Sources {
         let mut outside: Vec<(&[u8], bool)> = Vec::new();
         for (name, _) in names.iter().filter(|(_, is_tls)| !is_tls) {
             if !linker_defined::is_linker_defined(name)
-                && self.archives.position_of(self.arch, name)?.is_none()
+                && self.archives.position_of(name)?.is_none()
             {
                 outside.push((name, false));
             }
@@ -139,7 +138,7 @@ impl Sources {
     /// The archive member to link for a name that no object defines.
     fn member(&mut self, name: &[u8], is_tls: bool) -> Result<Option<(bool, Member)>, LinkError> {
         let resolver = &self.resolver;
-        if let Some(position) = self.archives.position_of(self.arch, name)? {
+        if let Some(position) = self.archives.position_of(name)? {
             if resolver.knows_before(name, position, is_tls) {
                 return Ok(None);
             }
@@ -154,7 +153,7 @@ impl Sources {
         {
             return Ok(None);
         }
-        match self.fallback.position_of(self.arch, name)? {
+        match self.fallback.position_of(name)? {
             Some(_) => Ok(self.fallback.take(name)?.map(|member| (true, member))),
             None => Ok(None),
         }

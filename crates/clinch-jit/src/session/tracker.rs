@@ -52,7 +52,7 @@ impl Tracker {
         let define = |(text, flags): (Vec<u8>, SymbolFlags)| Define {
             name: state.pool.intern(&text),
             flags,
-            group: None,
+            in_group: false,
         };
         let interface = Interface {
             defines: symbols.into_iter().map(define).collect(),

@@ -8,7 +8,6 @@ use super::state::{DylibId, LinkId, TrackerId};
 use super::stubs::StubSet;
 use crate::context::lock;
 use bytes::Bytes;
-use clinch_graph::index::map::Map;
 use clinch_graph::{
     Addressable, Column, IdRange, InputId, InputName, LinkGraph, NameId, Names, Selection,
     SymbolFlags, SymbolId, Workers,
@@ -90,8 +89,8 @@ pub(crate) enum UnitState {
 pub(crate) struct Define {
     pub(crate) name: Name,
     pub(crate) flags: SymbolFlags,
-    /// The signature of the COMDAT group it is in: another unit may have the same group.
-    pub(crate) group: Option<Name>,
+    /// In a COMDAT group of which another unit may have a copy.
+    pub(crate) in_group: bool,
 }
 
 /// A symbol that a unit needs.
@@ -169,14 +168,26 @@ impl Batch {
     }
 
     /// The interfaces of the objects that were added last, in the order given.
-    pub(crate) fn intern(&mut self, pool: &mut NamePool) -> Vec<Interface> {
+    pub(crate) fn intern(&mut self, pool: &mut NamePool, workers: &Workers) -> Vec<Interface> {
         let first = std::mem::replace(&mut self.n_interned, self.objects.len());
-        if first == 0 {
-            pool.reserve(self.names.len());
+        let (graph, names) = (&self.graph, &self.names);
+        let new = names.ids().filter(|&id| self.known[id].is_none());
+        let new: Vec<NameId> = new.collect();
+        let texts: Vec<&[u8]> = new.iter().map(|&id| names.name(graph, id)).collect();
+        for (id, name) in new.into_iter().zip(pool.intern_distinct(workers, &texts)) {
+            self.known[id] = Some(name);
         }
-        (first..self.objects.len())
-            .map(|index| self.interface(index, pool))
-            .collect()
+        let batch = &*self;
+        let n_symbols: usize = (first..self.objects.len())
+            .map(|index| self.symbols(index).len())
+            .sum();
+        let cost = n_symbols * size_of::<Define>();
+        let runs = workers.cut(cost, batch.objects.len() - first);
+        let interfaces = workers.map(cost, runs, |run| {
+            let interface = |index| batch.interface(first + index);
+            run.map(interface).collect::<Vec<_>>()
+        });
+        interfaces.into_iter().flatten().collect()
     }
 
     /// Finds the names of the objects that were added last, which were interned before.
@@ -221,39 +232,25 @@ impl Batch {
         input.map_or(IdRange::empty(), |input| self.graph.input(input).symbols())
     }
 
-    fn name(&mut self, symbol: SymbolId, pool: &mut NamePool) -> Option<Name> {
-        let id = self.names.of(symbol)?;
-        if let Some(name) = self.known[id] {
-            return Some(name);
-        }
-        let name = pool.intern(self.names.name(&self.graph, id));
-        self.known[id] = Some(name);
-        Some(name)
-    }
-
-    fn interface(&mut self, index: usize, pool: &mut NamePool) -> Interface {
-        let mut signatures: Map<usize, Name> = Map::default();
-        let input = self.inputs.get(index);
-        let comdats = input.map_or(IdRange::empty(), |input| self.graph.input(input).comdats());
-        for (place, comdat) in comdats.iter().enumerate() {
-            let comdat = self.graph.comdat(comdat);
-            let (selection, signature) = (comdat.selection, comdat.signature);
-            if selection != Selection::All {
-                let name = self.name(signature, pool);
-                // Names of local signatures are no symbols'.
-                let name = name.unwrap_or_else(|| pool.intern(self.graph.symbol_name(signature)));
-                signatures.insert(place, name);
-            }
-        }
+    fn interface(&self, index: usize) -> Interface {
+        let comdats = self
+            .inputs
+            .get(index)
+            .map(|input| self.graph.input(input).comdats());
+        let comdats = comdats.unwrap_or(IdRange::empty());
+        let may_be_copied = |group| {
+            let comdat = comdats.get(group);
+            comdat.is_some_and(|comdat| self.graph.comdat(comdat).selection != Selection::All)
+        };
         let mut interface = Interface::default();
         for symbol in self.symbols(index).iter() {
             let flags = self.graph.symbol_flags(symbol);
-            let Some(name) = self.name(symbol, pool) else {
+            let Some(name) = self.names.of(symbol).and_then(|id| self.known[id]) else {
                 continue;
             };
             if flags.is_definition() {
                 let sections = &self.objects[index].sections;
-                let group = (!signatures.is_empty())
+                let group = (!comdats.is_empty())
                     .then(|| sections.group_of(self.graph.pending_place(symbol)?.0))
                     .flatten();
                 if let Addressable::Absolute(value) = self.graph.addressable(symbol) {
@@ -262,7 +259,7 @@ impl Batch {
                 interface.defines.push(Define {
                     name,
                     flags,
-                    group: group.and_then(|group| signatures.get(&group).copied()),
+                    in_group: group.is_some_and(may_be_copied),
                 });
             } else if flags.is_external() {
                 interface.refers.push(Refer {

@@ -26,7 +26,7 @@ impl Player {
                 protection,
             } => match protection {
                 // The executor forgets what was there.
-                Protection::None => true,
+                Protection::None => self.nothing_runs(),
                 Protection::Read | Protection::ReadWrite => {
                     !self.touches_kept(&range(*address, *size))
                 }
@@ -47,7 +47,10 @@ impl Player {
                 });
                 segments && self.are_harmless(steps)
             }
-            ToExecutor::Withdraw { undo, .. } => undo.iter().all(|a| self.is_harmless_action(a)),
+            ToExecutor::Withdraw { undo, .. } => {
+                self.nothing_runs() && undo.iter().all(|a| self.is_harmless_action(a))
+            }
+            ToExecutor::Release { .. } | ToExecutor::Deallocate { .. } => self.nothing_runs(),
             ToExecutor::Perform { actions } => actions.iter().all(|a| self.is_harmless_action(a)),
             ToExecutor::Open { path } => LIBRARIES.contains(path),
             ToExecutor::ReserveThreadLocal { size, .. } => *size < 1024,
@@ -57,8 +60,6 @@ impl Player {
             | ToExecutor::Int { address, .. } => self.may_run(*address, false),
             ToExecutor::Wrapper { address, .. } => self.may_run(*address, true),
             ToExecutor::Reserve { .. }
-            | ToExecutor::Release { .. }
-            | ToExecutor::Deallocate { .. }
             | ToExecutor::Read { .. }
             | ToExecutor::LookUp { .. }
             | ToExecutor::Arguments { .. }
@@ -66,6 +67,11 @@ impl Player {
             | ToExecutor::Alive
             | ToExecutor::Goodbye => true,
         }
+    }
+
+    /// Whether code can be given back: nobody is in it.
+    fn nothing_runs(&self) -> bool {
+        self.open.is_empty()
     }
 
     fn are_harmless(&self, steps: &[Step]) -> bool {
