@@ -310,31 +310,14 @@ impl Connection {
         }
     }
 
+    /// Calls the functions of an array, each if it is there when its turn comes.
     fn run_array(&self, array: Array) -> Result<(), Refusal> {
-        let Array {
-            address,
-            count,
-            backward,
-        } = array;
         let arguments = lock(&self.state).arguments();
-        for n in 0..count {
-            let n = if backward { count - 1 - n } else { n };
-            let slot = n
-                .checked_mul(u64_of(size_of::<usize>()))
-                .and_then(|offset| address.checked_add(offset))
-                .ok_or(Refusal::NotOwned {
-                    address,
-                    size: count,
-                })?;
-            let function = {
-                let memory = &lock(&self.state).memory;
-                let function = u64_of(usize::from_ne_bytes(memory.array(slot)?));
-                if function == 0 || function == u64_of(usize::MAX) {
-                    continue;
-                }
-                Callable::new(memory, function)?
-            };
-            function.call_program(&arguments);
+        for n in array.slots() {
+            let function = lock(&self.state).memory.function(&array, n)?;
+            if let Some(function) = function {
+                function.call_program(&arguments);
+            }
         }
         Ok(())
     }

@@ -34,6 +34,11 @@ impl Callable {
         Self(usize_of_u64(address))
     }
 
+    /// Where it is.
+    pub(super) fn address(self) -> u64 {
+        u64_of(self.0)
+    }
+
     /// The C library's `exit`.
     pub(super) fn of_exit() -> Self {
         Self((libc::exit as *const ()).expose_provenance())
@@ -208,25 +213,24 @@ impl Default for Arguments {
     }
 }
 
-/// Calls the functions of an array in its order. Null and minus one are skipped, as by the C
-/// library's start code.
+/// The functions of an array in the order in which they are called. Null and minus one are skipped,
+/// as by the C library's start code.
 ///
 /// # Safety
-/// The array must be readable and hold addresses of functions that may be called now.
-pub(super) unsafe fn run_array(array: Array, arguments: &Arguments) {
-    for n in 0..array.count {
-        let n = if array.backward {
-            array.count - 1 - n
-        } else {
-            n
-        };
+/// The array must be readable and hold addresses of functions.
+pub(super) unsafe fn functions_of(array: Array) -> Vec<Callable> {
+    let function = |n| {
         let slot = pages::pointer(array.address + n * u64_of(size_of::<usize>()));
         // SAFETY: the caller's promise; alignment is not assumed.
         let function = unsafe { slot.cast::<usize>().read_unaligned() };
-        if function != 0 && function != usize::MAX {
-            Callable(function).call_program(arguments);
-        }
-    }
+        (!is_none(function)).then_some(Callable(function))
+    };
+    array.slots().filter_map(function).collect()
+}
+
+/// Whether a word of an array of functions stands for no function.
+pub(crate) fn is_none(function: usize) -> bool {
+    function == 0 || function == usize::MAX
 }
 
 /// Calls a wrapper as an action: what it answers, unless it is nothing, is why it failed.

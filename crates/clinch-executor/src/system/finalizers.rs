@@ -1,7 +1,7 @@
 //! Finalizers: arrays of functions that run once, at the end of the process or when what they
 //! belong to is unloaded.
 
-use super::code::{self, Arguments};
+use super::code::{Arguments, Callable};
 use crate::threads::lock;
 use crate::wire::Array;
 use std::ffi::{c_int, c_void};
@@ -17,17 +17,29 @@ unsafe extern "C" {
 
 /// Finalizers that are to run once. They do not run any more when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Finalizers(Arc<Mutex<Vec<Array>>>);
+pub(crate) struct Finalizers(Arc<Mutex<Pending>>);
+
+/// What is to run.
+#[derive(Debug, Default)]
+struct Pending {
+    /// Where the arrays are that the functions were read from.
+    arrays: Vec<u64>,
+    /// In the order in which they run.
+    functions: Vec<Callable>,
+}
 
 impl Finalizers {
-    /// Registers finalizers to run when the process exits, after every handler that is registered
-    /// from now on.
+    /// Registers finalizers, the functions of arrays, to run when the process exits, after every
+    /// handler that is registered from now on.
     ///
     /// # Safety
-    /// The arrays must be readable and hold addresses of functions that may be called, until the
-    /// value is dropped.
-    pub(crate) unsafe fn register(arrays: Vec<Array>) -> Self {
-        let finalizers = Self(Arc::new(Mutex::new(arrays)));
+    /// The functions may be called until the value is dropped.
+    pub(crate) unsafe fn register(arrays: &[Array], functions: Vec<Callable>) -> Self {
+        let pending = Pending {
+            arrays: arrays.iter().map(|array| array.address).collect(),
+            functions,
+        };
+        let finalizers = Self(Arc::new(Mutex::new(pending)));
         let registered = Box::into_raw(Box::new(Arc::downgrade(&finalizers.0))).cast();
         // SAFETY: `at_exit` takes what it is given once.
         unsafe { __cxa_atexit(at_exit, registered, std::ptr::null_mut()) };
@@ -36,28 +48,28 @@ impl Finalizers {
 
     /// Runs them, unless they ran before.
     pub(crate) fn run(&self) {
-        let arrays = std::mem::take(&mut *lock(&self.0));
+        let pending = std::mem::take(&mut *lock(&self.0));
         let none = Arguments::default();
-        for array in arrays {
-            // SAFETY: as `register` was promised.
-            unsafe { code::run_array(array, &none) };
+        for function in pending.functions {
+            function.call_program(&none);
         }
     }
 
-    /// Whether one of the arrays begins in a range.
+    /// Whether a range has one of the functions, or the beginning of one of the arrays.
     pub(crate) fn is_within(&self, start: u64, end: u64) -> bool {
-        let arrays = lock(&self.0);
-        arrays
-            .iter()
-            .any(|array| (start..end).contains(&array.address))
+        let range = start..end;
+        let pending = lock(&self.0);
+        let mut functions = pending.functions.iter();
+        functions.any(|function| range.contains(&function.address()))
+            || pending.arrays.iter().any(|array| range.contains(array))
     }
 }
 
 extern "C" fn at_exit(finalizers: *mut c_void) {
     // SAFETY: made by `Box::into_raw` in `Finalizers::register`, and called once.
-    let finalizers = unsafe { Box::from_raw(finalizers.cast::<Weak<Mutex<Vec<Array>>>>()) };
+    let finalizers = unsafe { Box::from_raw(finalizers.cast::<Weak<Mutex<Pending>>>()) };
     // What was dropped has no code any more.
-    if let Some(arrays) = finalizers.upgrade() {
-        Finalizers(arrays).run();
+    if let Some(pending) = finalizers.upgrade() {
+        Finalizers(pending).run();
     }
 }

@@ -7,6 +7,7 @@
 //! code may write to its own pages at any time, so no Rust reference to them is ever made: bytes
 //! are copied through raw pointers.
 
+use super::code::{Callable, is_none};
 use super::debugger::Registration;
 use super::finalizers::Finalizers;
 use super::pages::{REACH, Reservation, anchor, page_size, pointer};
@@ -261,15 +262,34 @@ impl Memory {
     }
 
     /// Registers finalizers in readable pages, which must be taken back before the pages are given
-    /// up.
+    /// up, or those that the functions are in.
     pub(crate) fn register_finalizers(&self, arrays: &[Array]) -> Result<Finalizers, Refusal> {
-        for &Array { address, count, .. } in arrays {
-            let size = count.saturating_mul(u64_of(size_of::<usize>()));
-            self.check(address, size, |_| true)?;
+        let mut functions = Vec::new();
+        for array in arrays {
+            let size = array.count.saturating_mul(u64_of(size_of::<usize>()));
+            self.check(array.address, size, |_| true)?;
+            for n in array.slots() {
+                functions.extend(self.function(array, n)?);
+            }
         }
-        // SAFETY: the arrays are readable, as was just checked, and stay so until they are given
-        // up; that they hold addresses of functions is the word of the controller.
-        Ok(unsafe { Finalizers::register(arrays.to_vec()) })
+        // SAFETY: they are code, as was just checked; that it is functions' is the word of the
+        // controller.
+        Ok(unsafe { Finalizers::register(arrays, functions) })
+    }
+
+    /// The function in a slot of an array, if there is one.
+    pub(crate) fn function(&self, array: &Array, slot: u64) -> Result<Option<Callable>, Refusal> {
+        let offset = slot.checked_mul(u64_of(size_of::<usize>()));
+        let address = offset.and_then(|offset| array.address.checked_add(offset));
+        let address = address.ok_or(Refusal::NotOwned {
+            address: array.address,
+            size: array.count,
+        })?;
+        let function = usize::from_ne_bytes(self.array(address)?);
+        if is_none(function) {
+            return Ok(None);
+        }
+        Callable::new(self, u64_of(function)).map(Some)
     }
 
     /// Whether an address lies in executable pages of ours; `None` when it is not ours.

@@ -44,7 +44,9 @@ pub unsafe fn perform(action: &Action, arguments: &Arguments) -> Result<(), Refu
         }
         Action::RunArray(array) => {
             // SAFETY: the caller's promise.
-            unsafe { code::run_array(*array, arguments) };
+            for function in unsafe { code::functions_of(*array) } {
+                function.call_program(arguments);
+            }
         }
         Action::RunHandlers { handle } => code::run_handlers(*handle),
         Action::Call { function, input } => code::call_action(callable(*function), input)?,
@@ -70,8 +72,13 @@ pub unsafe fn perform(action: &Action, arguments: &Arguments) -> Result<(), Refu
         Action::DeregisterImage { address } => lock(&REGISTRY).remove_image(*address)?,
         Action::RegisterFinalizers { arrays } => {
             if let Some(Array { address, .. }) = arrays.first() {
+                let functions = arrays.iter().flat_map(|&array| {
+                    // SAFETY: the caller's promise.
+                    unsafe { code::functions_of(array) }
+                });
+                let functions = functions.collect();
                 // SAFETY: the caller's promise.
-                let finalizers = unsafe { Finalizers::register(arrays.clone()) };
+                let finalizers = unsafe { Finalizers::register(arrays, functions) };
                 lock(&REGISTRY).add_finalizers(*address, finalizers);
             }
         }

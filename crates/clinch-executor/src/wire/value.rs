@@ -151,6 +151,14 @@ impl Array {
     /// How many bytes an array takes on the wire.
     const SIZE: usize = 17;
 
+    /// The numbers of its slots, in the order in which their functions are called.
+    pub(crate) fn slots(self) -> impl Iterator<Item = u64> {
+        let Self {
+            count, backward, ..
+        } = self;
+        (0..count).map(move |n| if backward { count - 1 - n } else { n })
+    }
+
     fn encode(self, to: &mut Encoder<'_>) {
         to.u64(self.address);
         to.u64(self.count);

@@ -98,11 +98,10 @@ fn finalizers_run_once() {
         sealed_late: false,
         content,
     };
-    let segments = [
-        segment(base, Protection::ReadExecute, &increment[..]),
-        segment(counter, Protection::ReadWrite, &data[..]),
-    ];
-    let allocation = controller.finalize(&segments, Vec::new()).unwrap();
+    let code = segment(base, Protection::ReadExecute, &increment[..]);
+    let code = controller.finalize(&[code], Vec::new()).unwrap();
+    let variables = segment(counter, Protection::ReadWrite, &data[..]);
+    let variables = controller.finalize(&[variables], Vec::new()).unwrap();
     let array = Array {
         address: counter + 8,
         count: 2,
@@ -120,7 +119,14 @@ fn finalizers_run_once() {
     controller.perform(vec![register(), run()]).unwrap();
     assert_eq!(count(), 4);
     controller.perform(vec![register()]).unwrap();
-    controller.deallocate(&[allocation]).unwrap();
+    controller.deallocate(&[code]).unwrap();
+    assert_eq!(controller.perform(vec![run()]), Ok(()));
+    assert_eq!(count(), 4);
+    // The array leads to no code any more.
+    let refused = controller.perform(vec![register()]).unwrap_err();
+    let not_code = Refusal::NotCode(base).to_string();
+    assert!(refused.to_string().contains(&not_code), "{refused}");
+    controller.deallocate(&[variables]).unwrap();
     assert_eq!(controller.perform(vec![run()]), Ok(()));
     drop(controller);
     assert_eq!(serving.join().unwrap(), Ok(()));

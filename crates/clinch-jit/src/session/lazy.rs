@@ -140,6 +140,7 @@ impl Dylib {
     ///
     /// The answer holds the new version. The one before it may be removed, or only its code
     /// ([`Tracker::remove_code`]), when no thread is in it any more.
+    /// [`Tracker::remove_code_when_unused`] finds that out.
     ///
     /// # Errors
     /// As [`Dylib::add_objects`] and [`Session::look_up`].

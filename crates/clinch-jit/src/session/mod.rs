@@ -32,7 +32,8 @@
 //!
 //! Functions may be linked when they are called first ([`Dylib::add_lazy_objects`]), be pointed
 //! elsewhere while code runs ([`Dylib::redirect`]), and be replaced by new versions
-//! ([`Dylib::replace`]). Linked code may open, ask and close dylibs itself: it finds
+//! ([`Dylib::replace`]), whose predecessors' code goes when no thread is in it any more
+//! ([`Tracker::remove_code_when_unused`]). Linked code may open, ask and close dylibs itself: it finds
 //! `clinch_dlopen`, `clinch_dlsym`, `clinch_dlclose` and `clinch_dlerror`, each of which takes
 //! `__clinch_session` first.
 //!

@@ -556,6 +556,14 @@ pub(crate) fn give_back(runtime: &Mutex<Runtime>, memory: &dyn MemoryManager) ->
         .collect()
 }
 
+/// Where the code is that a link brought to memory: start and size of each range.
+pub(crate) fn code_of(runtime: &Mutex<Runtime>) -> Vec<(u64, u64)> {
+    let runtime = lock(runtime);
+    let ranges = runtime.allocations.iter().flat_map(|it| &it.ranges);
+    let code = ranges.filter(|(start, _)| runtime.code.contains(start));
+    code.copied().collect()
+}
+
 /// Gives back the code that a link brought to memory, and what unwinders and debuggers know of it.
 pub(crate) fn give_code_back(
     runtime: &Mutex<Runtime>,

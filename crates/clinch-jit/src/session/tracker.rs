@@ -7,10 +7,12 @@ use super::unit::{Content, Define, Interface, MaterializationUnit, UnitState};
 use crate::context::Runtime;
 use crate::error::{LinkError, LinkErrors};
 use crate::memory::MemoryManager;
+use crate::runtime::occupancy;
 use bytes::Bytes;
-use clinch_graph::index::int::usize_of;
+use clinch_graph::index::int::{u64_of, usize_of};
 use clinch_graph::{InputName, SymbolFlags};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Holds what was added with it. Clones are the same tracker.
 #[derive(Clone, Debug)]
@@ -130,24 +132,68 @@ impl Tracker {
     /// No code of the tracker may be running, and nobody may call it afterwards.
     #[expect(unsafe_code, reason = "takes linked code away")]
     pub unsafe fn remove_code(&self) -> Result<(), LinkErrors> {
+        self.placed()?.give_code_back()
+    }
+
+    /// The same as soon as no thread of this process is in the code, which threads are asked for
+    /// again and again; answers whether that came to be in time. If not, nothing is changed.
+    ///
+    /// A thread is in the code while it runs it or will return to it. To be sure, addresses of the
+    /// code in a thread's registers, or anywhere on the part of its stack that is in use, count
+    /// as well, and so does a thread that does not answer in time: one that blocks all signals,
+    /// one that was stopped, and one that runs on its alternate signal stack. So false may stay
+    /// the answer, for instance when the caller has the address of a function of the code in a
+    /// variable. On systems and architectures where nobody has said yet how to ask, it is always
+    /// false.
+    ///
+    /// Threads are asked by a signal: while this runs, the last real-time signal that has no handler
+    /// and that the calling thread does not block is the session's. Its handler restarts system
+    /// calls; those that never restart, such as `poll` and `nanosleep`, end with `EINTR`. Debuggers
+    /// stop at signals that they do not know; they can be told to pass it on.
+    ///
+    /// # Errors
+    /// What the system says; code in another process.
+    ///
+    /// # Safety
+    /// Nobody may call the code any more but who is in it, once stubs lead elsewhere
+    /// ([`Dylib::replace`](super::Dylib::replace)): neither by an address that was looked up, nor
+    /// by a pointer in data, such as a registered handler, nor by what is linked with the tracker
+    /// meanwhile. Nothing may return to it but what a thread has on the stack that it uses:
+    /// no coroutine that is switched out, no `longjmp`. The handler of the signal must be able to
+    /// run: nobody else may take the signal meanwhile, by waiting for signals of all kinds, say.
+    #[expect(unsafe_code, reason = "takes linked code away")]
+    #[inline(never)]
+    pub unsafe fn remove_code_when_unused(&self, wait: Duration) -> Result<bool, LinkErrors> {
+        // What lies below on the stack is the session's, which knows the code's addresses. This
+        // function does nothing itself, so that its frame has no room for what was there before.
+        let here = 0_u8;
+        self.remove_code_when_left(u64_of((&raw const here).expose_provenance()), wait)
+    }
+
+    /// Removes the code when nobody is in it, as far as the caller's stack from an address and
+    /// other threads tell.
+    #[inline(never)]
+    fn remove_code_when_left(&self, from: u64, wait: Duration) -> Result<bool, LinkErrors> {
+        self.core
+            .only_here("finding out whether somebody is in code")?;
+        let placed = self.placed()?;
+        if !occupancy::wait_until_left(placed.code(), from, wait) {
+            return Ok(false);
+        }
+        placed.give_code_back()?;
+        Ok(true)
+    }
+
+    /// What the tracker's links have in memory.
+    fn placed(&self) -> Result<Placed, LinkError> {
         let dylib = self.dylib()?;
-        let (memory, runtimes) = {
-            let mut state = self.core.write();
-            let links = state.tracker_mut(self.id).links.clone();
-            let runtime = |link: LinkId| Arc::clone(&state.link(link).runtime);
-            let runtimes: Vec<_> = links.into_iter().map(runtime).collect();
-            (Arc::clone(&state.dylib(dylib).memory), runtimes)
-        };
-        let mut errors: Vec<LinkError> = Vec::new();
-        for runtime in runtimes {
-            let refused = run::give_code_back(&runtime, &*memory);
-            errors.extend(refused.into_iter().map(LinkError::from));
-        }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(LinkErrors(errors))
-        }
+        let mut state = self.core.write();
+        let links = state.tracker_mut(self.id).links.clone();
+        let runtime = |link: LinkId| Arc::clone(&state.link(link).runtime);
+        Ok(Placed {
+            runtimes: links.into_iter().map(runtime).collect(),
+            memory: Arc::clone(&state.dylib(dylib).memory),
+        })
     }
 
     /// Makes everything that the tracker holds another's, of the same dylib.
@@ -176,6 +222,34 @@ impl Tracker {
         self.core
             .each_plugin(|plugin| plugin.notify_transferring(from, other.id, self.id));
         Ok(())
+    }
+}
+
+/// What links have in memory, and whose that is.
+struct Placed {
+    runtimes: Vec<Arc<Mutex<Runtime>>>,
+    memory: Arc<dyn MemoryManager>,
+}
+
+impl Placed {
+    /// Where code is: start and size of each range.
+    fn code(&self) -> Vec<(u64, u64)> {
+        let runtimes = self.runtimes.iter();
+        runtimes.flat_map(|it| run::code_of(it)).collect()
+    }
+
+    /// Gives back the code, and what unwinders and debuggers know of it.
+    fn give_code_back(&self) -> Result<(), LinkErrors> {
+        let mut errors: Vec<LinkError> = Vec::new();
+        for runtime in &self.runtimes {
+            let refused = run::give_code_back(runtime, &*self.memory);
+            errors.extend(refused.into_iter().map(LinkError::from));
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(LinkErrors(errors))
+        }
     }
 }
 

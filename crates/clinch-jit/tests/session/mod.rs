@@ -4,6 +4,7 @@ mod demand;
 mod examples;
 mod failure;
 mod lazy;
+mod occupancy;
 pub(crate) mod open;
 mod plugin;
 mod save;
