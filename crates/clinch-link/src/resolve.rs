@@ -4,13 +4,14 @@
 //! and their sections are not yet read; [`resolve`] when they are. Both walk in id order, so the
 //! first in the order of inputs prevails. The rules are those of static linkers: a strong
 //! definition beats a common symbol, which beats a weak definition; of several common symbols the
-//! size is the largest and the alignment the strictest; a group stays or goes as a whole.
+//! size is the largest and the alignment the strictest; a group stays or goes as a whole. Parallel:
+//! over runs of symbols, once each name has its holder.
 
 use crate::place::Place;
 use clinch_graph::index::map::Map;
 use clinch_graph::{
     Addressable, Column, ComdatId, Id, IdRange, IdSet, InputId, LinkGraph, Scope, Selection,
-    SymbolFlags, SymbolId,
+    SymbolFlags, SymbolId, Workers,
 };
 use clinch_graph::{NameId, Names};
 use thiserror::Error;
@@ -123,6 +124,7 @@ pub fn resolve(
     graph: &mut LinkGraph,
     names: &Names,
     takes_part: impl Fn(InputId) -> bool,
+    workers: &Workers,
 ) -> Result<Resolution, Vec<Duplicate>> {
     let mut by_name: Column<NameId, Option<SymbolId>> = names.column(None);
     let mut claims: Column<NameId, Claim> = names.column(Claim::WeakReference);
@@ -192,16 +194,23 @@ pub fn resolve(
         }
     }
 
-    let mut prevailing = Vec::with_capacity(graph.n_symbols());
-    for index in 0..graph.n_symbols() {
-        let symbol = SymbolId::from_index(index);
-        prevailing.push(
-            names
-                .of(symbol)
-                .and_then(|name| by_name[name])
-                .unwrap_or(symbol),
-        );
+    /// Of a symbol, its name, who has that, and the answer.
+    const BYTES_PER_SYMBOL: usize = 32;
+    let cost = graph.n_symbols() * BYTES_PER_SYMBOL;
+    let mut prevailing = Vec::new();
+    workers.extend(&mut prevailing, graph.n_symbols(), SymbolId::from_index(0));
+    let (mut rest, mut runs) = (prevailing.as_mut_slice(), Vec::new());
+    for run in workers.cut(cost, rest.len()) {
+        let (mine, others) = rest.split_at_mut(run.len());
+        runs.push((run, mine));
+        rest = others;
     }
+    workers.map(cost, runs, |(run, mine)| {
+        for (symbol, to) in run.map(SymbolId::from_index).zip(mine) {
+            let holder = names.of(symbol).and_then(|name| by_name[name]);
+            *to = holder.unwrap_or(symbol);
+        }
+    });
     Ok(Resolution {
         by_name,
         prevailing: prevailing.into(),

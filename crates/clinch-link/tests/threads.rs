@@ -46,7 +46,7 @@ fn new_graph() -> LinkGraph {
 }
 
 fn resolved(graph: &mut LinkGraph) -> Resolution {
-    resolve::resolve(graph, &Names::new(), |_| true).expect("nothing clashes")
+    resolve::resolve(graph, &Names::new(), |_| true, &Workers::new(1)).expect("nothing clashes")
 }
 
 fn section(graph: &mut LinkGraph, name: &str, prot: Prot) -> SectionId {

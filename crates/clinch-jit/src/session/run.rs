@@ -19,7 +19,7 @@ use crate::memory::{Action, MemoryManager};
 use crate::passes::Passes;
 use bytes::Bytes;
 use clinch_graph::index::map::Set;
-use clinch_graph::{IdSet, InputId, InputName, LinkGraph, NameId, SymbolFlags, SymbolId};
+use clinch_graph::{IdSet, InputId, InputName, LinkGraph, NameId, SymbolFlags, SymbolId, Workers};
 use clinch_link::layout::SegmentKind;
 use clinch_link::resolve;
 use clinch_link::tables::Reach;
@@ -102,10 +102,15 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         places.extend(first..batch.objects.len());
     }
     batch.find(&core.read().pool);
-    let definitions: Vec<(Name, SymbolId)> = places
-        .iter()
-        .flat_map(|&place| batch.definitions(place))
-        .collect();
+    let (mut symbols, lost) = {
+        let state = core.read();
+        let (symbols, lost) = state.divide(info, &batch, &places, workers);
+        let missing = state.missing(info.link, &symbols, &stubs);
+        if !missing.is_empty() {
+            return Err(LinkError::Missing { symbols: missing }.into());
+        }
+        (symbols, lost)
+    };
     let Batch {
         mut graph,
         names,
@@ -118,26 +123,6 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
         active.insert(input);
     }
     let takes_part = |input: InputId| active.contains(input);
-
-    // Which definitions are this link's; the others are copies of what is defined elsewhere.
-    let (mut symbols, mut lost) = (Vec::with_capacity(definitions.len()), Vec::new());
-    {
-        let state = core.read();
-        let table = &state.dylib(info.dylib).table;
-        for (name, symbol) in definitions {
-            match table.get(name) {
-                Some(entry) if entry.owner == Owner::Link(info.link) => {
-                    symbols.push((name, symbol));
-                }
-                Some(_) => lost.push(symbol),
-                None => {}
-            }
-        }
-        let missing = state.missing(info.link, &symbols, &stubs);
-        if !missing.is_empty() {
-            return Err(LinkError::Missing { symbols: missing }.into());
-        }
-    }
 
     let chosen = resolve::choose_comdats(&graph, &names, takes_part);
     // A group whose name another link defines is a copy of that one's.
@@ -156,7 +141,7 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
             graph.make_external(symbol)?;
         }
     }
-    let resolution = resolve::resolve(&mut graph, &names, takes_part)?;
+    let resolution = resolve::resolve(&mut graph, &names, takes_part, workers)?;
     resolver.share_variables(&mut graph, &names, &resolution)?;
     let mut roots: Vec<SymbolId> = symbols.iter().map(|&(_, symbol)| symbol).collect();
     let mut made_stubs = Vec::with_capacity(stubs.len());
@@ -215,6 +200,44 @@ fn prepare(core: &Arc<Core>, info: &LinkInfo) -> Result<(Job, LinkTask), LinkErr
 }
 
 impl State {
+    /// Which definitions of objects are a link's own, and which are copies of what is defined
+    /// elsewhere.
+    fn divide(
+        &self,
+        info: &LinkInfo,
+        batch: &Batch,
+        places: &[usize],
+        workers: &Workers,
+    ) -> (Vec<(Name, SymbolId)>, Vec<SymbolId>) {
+        /// Of a symbol, its records and what the dylib has of its name.
+        const BYTES_PER_SYMBOL: usize = 32;
+        let table = &self.dylib(info.dylib).table;
+        let cost = batch.graph.n_symbols() * BYTES_PER_SYMBOL;
+        // Nothing that workers do takes the session's lock.
+        let parts = workers.map(cost, workers.cut(cost, places.len()), |run| {
+            let (mut own, mut lost) = (Vec::new(), Vec::new());
+            for (name, symbol) in places[run]
+                .iter()
+                .flat_map(|&place| batch.definitions(place))
+            {
+                match table.get(name) {
+                    Some(entry) if entry.owner == Owner::Link(info.link) => {
+                        own.push((name, symbol));
+                    }
+                    Some(_) => lost.push(symbol),
+                    None => {}
+                }
+            }
+            (own, lost)
+        });
+        let (mut own, mut lost) = (Vec::new(), Vec::new());
+        for (part, others) in parts {
+            own.extend(part);
+            lost.extend(others);
+        }
+        (own, lost)
+    }
+
     /// What a unit promised that its object does not define.
     fn missing(
         &self,

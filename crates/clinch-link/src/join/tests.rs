@@ -2,7 +2,7 @@
 
 use super::{JoinError, Part, join};
 use crate::resolve::{Resolution, resolve};
-use clinch_graph::{BlockId, GraphTarget, LinkGraph, Names, Stage, parse, verify};
+use clinch_graph::{BlockId, GraphTarget, LinkGraph, Names, Stage, Workers, parse, verify};
 
 fn target(name: &str) -> Option<&'static GraphTarget> {
     clinch_target::arch_named(name).map(|arch| &arch.graph)
@@ -20,7 +20,7 @@ fn try_join(
     let mut graphs: Vec<LinkGraph> = texts.iter().map(|text| graph(text)).collect();
     let resolutions: Vec<Resolution> = graphs
         .iter_mut()
-        .map(|graph| resolve(graph, &Names::new(), |_| true).unwrap())
+        .map(|graph| resolve(graph, &Names::new(), |_| true, &Workers::new(1)).unwrap())
         .collect();
     let leaves_out = &leaves_out;
     let wants: Vec<_> = (0..graphs.len())

@@ -28,7 +28,8 @@ fn find(graph: &mut LinkGraph) -> Result<Found, String> {
     let mut names = Names::new();
     let inputs = IdRange::<InputId>::new(1, graph.n_inputs());
     names.add_inputs(graph, &Workers::new(1), inputs);
-    let resolution = clinch_link::resolve::resolve(graph, &names, |_| true).map_err(lines)?;
+    let resolution =
+        clinch_link::resolve::resolve(graph, &names, |_| true, &Workers::new(1)).map_err(lines)?;
     Ok(Found {
         arch,
         names,

@@ -100,7 +100,8 @@ fn joined(objects: Vec<(InputName, Bytes)>) -> Result<(LinkGraph, &'static Arch)
     let (all, keep) = (|_| true, |comdat| chosen.contains(comdat));
     let (inputs, objects) = (added.inputs, added.objects);
     add_blocks(&mut graph, &workers, inputs, objects, all, keep).map_err(LinkErrors::from)?;
-    let resolution = resolve::resolve(&mut graph, &names, |_| true).map_err(LinkErrors::from)?;
+    let resolution =
+        resolve::resolve(&mut graph, &names, |_| true, &workers).map_err(LinkErrors::from)?;
     // Records of functions that went must go too.
     frames::split(&mut graph, arch).map_err(LinkErrors::from)?;
     // What all symbols or all code of an object hold to does not hold for that of several.
