@@ -175,7 +175,7 @@ impl Names {
                     graph.symbols[SymbolId::from_index(symbols.start() + usize_of(index))].name
                 },
             };
-            table.intern_input(&graph.inputs, &own, ids);
+            table.intern_inputs(&graph.inputs, &[own], ids);
         }
         self.finish(workers, interning);
         for symbol in symbols_of(graph, inputs).iter() {
@@ -361,7 +361,7 @@ impl NameSlots {
     }
 }
 
-/// The names of one input's symbols.
+/// The names of one input's symbols, which follow those of the input before it.
 struct OwnNames<'g, P> {
     input: InputId,
     first_symbol: usize,
@@ -373,8 +373,9 @@ struct OwnNames<'g, P> {
 /// A name to be interned, and how far its look-up is.
 #[derive(Clone, Copy)]
 struct Wanted<'g> {
-    /// The symbol's number in its input.
+    /// The symbol's number among those that are interned together.
     index: u32,
+    input: InputId,
     place: u32,
     hash: u32,
     /// The name with what follows it in its input's table.
@@ -402,23 +403,30 @@ impl Wanted<'_> {
 const BATCH: usize = 24;
 
 impl SharedNames {
-    /// Interns the names of a part's symbols: `ids` has their hashes, and has ids then.
-    pub fn intern(&self, part: &SymbolPart<'_>, ids: &mut [u32]) {
-        let own = OwnNames {
+    /// Interns the names of the symbols of parts that follow one another: `ids` has their hashes,
+    /// and has ids then. Several small inputs together are faster than one by one.
+    pub fn intern(&self, parts: &[SymbolPart<'_>], ids: &mut [u32]) {
+        let Some(first) = parts.first() else {
+            return;
+        };
+        let own = parts.iter().map(|part| OwnNames {
             input: part.input,
             first_symbol: part.inputs[part.input].symbols.start(),
             table: part.inputs[part.input].symbol_names(),
             place: |index: u32| part.symbols[usize_of(index)].name,
-        };
-        self.intern_input(part.inputs, &own, ids);
+        });
+        self.intern_inputs(first.inputs, &own.collect::<Vec<_>>(), ids);
     }
 
-    fn intern_input(
+    fn intern_inputs(
         &self,
         inputs: &Inputs,
-        own: &OwnNames<'_, impl Fn(u32) -> u32>,
+        own: &[OwnNames<'_, impl Fn(u32) -> u32>],
         ids: &mut [u32],
     ) {
+        let Some(first) = own.first() else {
+            return;
+        };
         // The symbols by shard.
         let mut ends = [0; SHARDS];
         for &hash in ids.iter().filter(|&&hash| hash != 0) {
@@ -442,12 +450,22 @@ impl SharedNames {
 
         let mut batch = Vec::with_capacity(BATCH.min(n));
         let mut intern = |number: usize, shard: &mut Shard| {
+            let mut of = 0;
             for symbols in order[starts[number]..ends[number]].chunks(BATCH) {
                 batch.clear();
                 batch.extend(symbols.iter().map(|&index| {
-                    let place = (own.place)(index);
+                    let symbol = first.first_symbol + usize_of(index);
+                    while own
+                        .get(of + 1)
+                        .is_some_and(|next| next.first_symbol <= symbol)
+                    {
+                        of += 1;
+                    }
+                    let own = &own[of];
+                    let place = (own.place)(u32_of(symbol - own.first_symbol));
                     Wanted {
                         index,
+                        input: own.input,
                         place,
                         hash: ids[usize_of(index)],
                         name: own.table.get(usize_of(place)..).unwrap_or(&[]),
@@ -458,11 +476,11 @@ impl SharedNames {
                 }));
                 self.look_up(shard, inputs, &mut batch);
                 for wanted in &batch {
-                    let symbol = u32_of(own.first_symbol + usize_of(wanted.index));
+                    let symbol = u32_of(first.first_symbol + usize_of(wanted.index));
                     let local = if wanted.is_it {
                         wanted.likely
                     } else {
-                        self.intern_one(shard, inputs, own.input, symbol, wanted)
+                        self.intern_one(shard, inputs, symbol, wanted)
                     };
                     let record = &mut shard.records[usize_of(local) - 1];
                     record.first = record.first.min(symbol);
@@ -473,7 +491,7 @@ impl SharedNames {
         // Not all threads begin with the same shard, and those that another one has come last:
         // else the threads would go through the shards one behind the other.
         let mut busy = Vec::new();
-        for number in (0..SHARDS).map(|number| (own.input.index() + number) % SHARDS) {
+        for number in (0..SHARDS).map(|number| (first.input.index() + number) % SHARDS) {
             if starts[number] == ends[number] {
                 continue;
             }
@@ -509,7 +527,6 @@ impl SharedNames {
         &self,
         shard: &mut Shard,
         inputs: &Inputs,
-        input: InputId,
         symbol: u32,
         wanted: &Wanted<'_>,
     ) -> u32 {
@@ -523,7 +540,7 @@ impl SharedNames {
         found.unwrap_or_else(|| {
             let end = memchr::memchr(0, wanted.name);
             let record = Record {
-                input: Some(input),
+                input: Some(wanted.input),
                 place: wanted.place,
                 len: u32_of(end.unwrap_or(wanted.name.len())),
                 first: symbol,

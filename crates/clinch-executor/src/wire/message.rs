@@ -250,7 +250,11 @@ impl<'a> ToExecutor<'a> {
     pub fn runs_code(&self) -> bool {
         match self {
             Self::Finalize { steps, .. } | Self::FinalizeShared { steps, .. } => {
-                steps.iter().any(|step| step.action.runs_code())
+                // What was done is undone when a later step fails.
+                let mut actions = steps
+                    .iter()
+                    .flat_map(|step| std::iter::once(&step.action).chain(&step.undo));
+                actions.any(Action::runs_code)
             }
             Self::Perform { actions } => actions.iter().any(Action::runs_code),
             Self::Withdraw { undo, .. } => undo.iter().any(Action::runs_code),

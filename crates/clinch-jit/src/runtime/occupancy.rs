@@ -114,24 +114,30 @@ fn ask(
     }
 }
 
-/// Address ranges, ascending and apart from one another.
+/// Address ranges that are apart from one another, as ranges of their addresses' complements,
+/// ascending: a handler leaves on a stack what it works with, and an address of the code there would
+/// be taken for a way back to it when a thread is asked again.
 #[derive(Clone)]
 struct Ranges(Arc<[(u64, u64)]>);
 
 impl Ranges {
-    /// Ranges by start and size. Apart from this and from [`Ranges::contain`], nobody has their
-    /// addresses on the stack or in registers.
+    /// Ranges by start and size.
     #[inline(never)]
     fn new(mut ranges: Vec<(u64, u64)>) -> Self {
-        for (start, size) in &mut ranges {
-            *size = start.saturating_add(*size);
+        for range in &mut ranges {
+            let (start, size) = *range;
+            // From the last address's complement to behind the first one's. Nothing is at 0.
+            *range = (
+                start.saturating_add(size).wrapping_neg(),
+                start.max(1).wrapping_neg(),
+            );
         }
         ranges.sort_unstable();
         Self(ranges.into())
     }
 
     fn contain(&self, address: u64) -> bool {
-        holder(&self.0, address).is_some()
+        holder(&self.0, !address).is_some()
     }
 }
 
@@ -231,6 +237,7 @@ impl Question {
                 .iter()
                 .any(|&word| self.ranges.contain(word))
                 || is_on(&context.uc_stack, registers.stack)
+                || self.is_on_stack(registers.stack)
         });
         let answer = if is_inside { INSIDE } else { OUTSIDE };
         self.threads[index].answer.store(answer, Ordering::Release);

@@ -8,6 +8,7 @@ use clinch_graph::InputName;
 use clinch_jit::ProgramArguments;
 use clinch_jit::session::{Dylib, Match, Session};
 use std::process::ExitStatus;
+use std::time::Duration;
 
 /// Links all of a dylib and runs its `main`.
 #[expect(unsafe_code, reason = "runs linked code")]
@@ -305,6 +306,7 @@ fn functions_are_pointed_elsewhere() {
 
 /// What needs the code to be in this process says so.
 #[test]
+#[expect(unsafe_code, reason = "takes no code away")]
 fn what_is_not_possible_is_refused() {
     if !have(&["cc"]) {
         return;
@@ -323,4 +325,12 @@ fn what_is_not_possible_is_refused() {
     let wanted =
         "linking functions when they are called is not possible for code in another process";
     assert_eq!(lazy.unwrap_err().to_string(), wanted);
+    // SAFETY: it removes nothing.
+    let removed = unsafe {
+        let tracker = main.default_tracker();
+        tracker.remove_code_when_unused(Duration::ZERO)
+    };
+    let wanted =
+        "finding out whether somebody is in code is not possible for code in another process";
+    assert_eq!(removed.unwrap_err().to_string(), wanted);
 }

@@ -138,16 +138,37 @@ pub fn add_objects_with(
     let inputs = graph.add_inputs(workers, new);
     let mut interning = names.begin(graph, workers, inputs);
     let Interning { table, slots, .. } = &mut interning;
-    let slots = slots.split(objects.iter().map(|object| object.n_symbols()));
-    let parts = graph.symbol_parts(inputs);
-    let work = parts.into_iter().zip(slots).zip(&objects).collect();
-    let filled = workers.map(cost, work, |((mut part, slots), object)| {
-        let scan = Scan::of(object, part.bytes, options)?;
-        symbol::fill(object, &scan, &mut part, slots)?;
-        table.intern(&part, slots);
-        let signatures = symbol::signatures(object, &scan, part.bytes);
-        Ok((part.into_rest(), signatures, scan.list))
+    let runs = runs_of(objects.iter().map(|object| object.n_symbols()));
+    let slots = slots.split(runs.iter().map(|&(_, n_symbols)| n_symbols));
+    let parts = graph.symbol_parts(inputs).into_iter();
+    let mut inputs_left = parts.zip(&objects);
+    let work = runs.iter().zip(slots).map(|(&(n_inputs, _), slots)| {
+        let run = inputs_left.by_ref().take(n_inputs);
+        let (parts, objects): (Vec<_>, Vec<_>) = run.unzip();
+        (parts, slots, objects)
     });
+    let filled = workers.map(cost, work.collect(), |(mut parts, slots, objects)| {
+        let mut rest = &mut *slots;
+        let lists = parts.iter_mut().zip(objects).map(|(part, object)| {
+            let (mine, others) = std::mem::take(&mut rest).split_at_mut(object.n_symbols());
+            rest = others;
+            let scan = Scan::of(object, part.bytes, options)?;
+            symbol::fill(object, &scan, part, mine)?;
+            let signatures = symbol::signatures(object, &scan, part.bytes);
+            Ok::<_, Failure>((signatures, scan.list))
+        });
+        let lists: Vec<_> = lists.collect();
+        if lists.iter().all(Result::is_ok) {
+            table.intern(&parts, slots);
+        }
+        let filled = parts.into_iter().zip(lists);
+        let filled = filled.map(|(part, list)| {
+            let (signatures, list) = list?;
+            Ok((part.into_rest(), signatures, list))
+        });
+        filled.collect::<Vec<_>>()
+    });
+    let filled: Vec<_> = filled.into_iter().flatten().collect();
     let (mut rests, mut groups) = (Vec::with_capacity(filled.len()), Vec::new());
     let (mut lists, mut failures) = (Vec::with_capacity(filled.len()), Vec::new());
     for ((input, result), object) in inputs.iter().zip(filled).zip(&objects) {
@@ -175,6 +196,23 @@ pub fn add_objects_with(
         inputs,
         objects: objects.collect(),
     })
+}
+
+/// How many inputs are read together, one run after the other, and how many symbols they have, from
+/// each one's: as many as have names enough to look up, and no more than the cache holds.
+fn runs_of(sizes: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
+    const SYMBOLS: usize = 8192;
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for size in sizes {
+        match runs.last_mut() {
+            Some((inputs, symbols)) if *symbols + size <= SYMBOLS => {
+                *inputs += 1;
+                *symbols += size;
+            }
+            _ => runs.push((1, size)),
+        }
+    }
+    runs
 }
 
 fn add_groups(graph: &mut LinkGraph, input: InputId, signatures: Signatures) {

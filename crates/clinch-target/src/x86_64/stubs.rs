@@ -48,7 +48,8 @@ static REENTRY: Reentry = Reentry {
     // with variable arguments, `%r10` holds a static chain); `xsave` keeps the vector registers
     // at their full width, in an area aligned to 64 with a zero header, as it demands. The
     // answer takes the place of the trampoline's return address and ends up in `%r11`, which no
-    // call keeps. Mask 0xe7: x87, SSE, AVX, AVX-512.
+    // call keeps; its place is cleared, lest the stack look as if somebody were to return into
+    // the function. Mask 0xe7: x87, SSE, AVX, AVX-512.
     enter: Template {
         bytes: &[
             0x55, // push %rbp
@@ -88,6 +89,7 @@ static REENTRY: Reentry = Reentry {
             0x58, // pop %rax
             0x5d, // pop %rbp
             0x41, 0x5b, // pop %r11
+            0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0, // movq $0, -8(%rsp)
             0x41, 0xff, 0xe3, // jmp *%r11
         ],
         align: 16,

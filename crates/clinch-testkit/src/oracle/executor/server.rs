@@ -14,7 +14,7 @@ use super::{Connected, Peer, connect, joined, limits, nothing_leaks, secret};
 use crate::generate::Choices;
 use clinch_executor::wire::{Array, Reply, ToController, ToExecutor};
 use clinch_executor::{ControllerOptions, Error, Executor, SharedFile, SharedMemory};
-use harmless::HARMLESS_BITS;
+use harmless::{HARMLESS_BITS, gives_back};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::os::fd::IntoRawFd;
@@ -80,6 +80,7 @@ pub(super) fn serve(bytes: &[u8]) -> BTreeSet<u16> {
         open: VecDeque::new(),
         dispatches: Vec::new(),
         has_ended: false,
+        gives_back: false,
         heard: BTreeSet::new(),
         reservations: Vec::new(),
         functions: Vec::new(),
@@ -116,6 +117,8 @@ struct Player {
     /// Calls of linked code that wait for an answer.
     dispatches: Vec<u64>,
     has_ended: bool,
+    /// Memory is being given back: nothing in it may be called.
+    gives_back: bool,
     /// Kinds of messages.
     heard: BTreeSet<u16>,
     reservations: Vec<(u64, u64)>,
@@ -159,8 +162,9 @@ impl Player {
                 9 | 10 => self.call(choices),
                 _ => self.say_values(choices),
             }
-            if self.open.len() >= MOST_OPEN || !choices.one_in(3) {
+            if self.open.len() >= MOST_OPEN || self.gives_back || !choices.one_in(3) {
                 self.hear_all(choices);
+                self.gives_back = false;
             }
         }
         if choices.one_in(2) && !self.has_ended {
@@ -179,6 +183,7 @@ impl Player {
             self.functions.retain(|range| is_ours(range.start));
             self.wrappers.retain(|start| is_ours(*start));
         }
+        self.gives_back |= gives_back(message);
         let mut payload = Vec::new();
         message.encode(&mut payload);
         let is_request = !matches!(

@@ -15,6 +15,10 @@ impl Player {
     /// Whether nothing that is not a function of ours is run, and nothing changes that the process
     /// was told of.
     pub(super) fn is_harmless(&self, message: &ToExecutor<'_>) -> bool {
+        // Nobody may be in code that goes.
+        if gives_back(message) && !self.open.is_empty() {
+            return false;
+        }
         match message {
             ToExecutor::Write { pieces } => pieces.iter().all(|piece| {
                 self.may_write(piece.address, piece.bytes.len()) && is_harmless(piece.bytes)
@@ -26,7 +30,7 @@ impl Player {
                 protection,
             } => match protection {
                 // The executor forgets what was there.
-                Protection::None => self.nothing_runs(),
+                Protection::None => true,
                 Protection::Read | Protection::ReadWrite => {
                     !self.touches_kept(&range(*address, *size))
                 }
@@ -47,10 +51,7 @@ impl Player {
                 });
                 segments && self.are_harmless(steps)
             }
-            ToExecutor::Withdraw { undo, .. } => {
-                self.nothing_runs() && undo.iter().all(|a| self.is_harmless_action(a))
-            }
-            ToExecutor::Release { .. } | ToExecutor::Deallocate { .. } => self.nothing_runs(),
+            ToExecutor::Withdraw { undo, .. } => undo.iter().all(|a| self.is_harmless_action(a)),
             ToExecutor::Perform { actions } => actions.iter().all(|a| self.is_harmless_action(a)),
             ToExecutor::Open { path } => LIBRARIES.contains(path),
             ToExecutor::ReserveThreadLocal { size, .. } => *size < 1024,
@@ -60,6 +61,8 @@ impl Player {
             | ToExecutor::Int { address, .. } => self.may_run(*address, false),
             ToExecutor::Wrapper { address, .. } => self.may_run(*address, true),
             ToExecutor::Reserve { .. }
+            | ToExecutor::Release { .. }
+            | ToExecutor::Deallocate { .. }
             | ToExecutor::Read { .. }
             | ToExecutor::LookUp { .. }
             | ToExecutor::Arguments { .. }
@@ -67,11 +70,6 @@ impl Player {
             | ToExecutor::Alive
             | ToExecutor::Goodbye => true,
         }
-    }
-
-    /// Whether code can be given back: nobody is in it.
-    fn nothing_runs(&self) -> bool {
-        self.open.is_empty()
     }
 
     fn are_harmless(&self, steps: &[Step]) -> bool {
@@ -150,6 +148,17 @@ impl Player {
         // Whole pages change.
         let end = range.end.saturating_add(PAGE);
         kept.any(|kept| kept.start < end && range.start < kept.end)
+    }
+}
+
+/// Whether a message gives memory back, which may have code.
+pub(super) fn gives_back(message: &ToExecutor<'_>) -> bool {
+    match message {
+        ToExecutor::Release { .. }
+        | ToExecutor::Deallocate { .. }
+        | ToExecutor::Withdraw { .. } => true,
+        ToExecutor::Protect { protection, .. } => *protection == Protection::None,
+        _ => false,
     }
 }
 
