@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn any_bytes_are_a_controller() {
         let mut heard = serve(&[]);
-        for seed in 0..400 {
+        for seed in 0..1000 {
             heard.extend(serve(&seeded(seed, 400)));
         }
         let replies = [
