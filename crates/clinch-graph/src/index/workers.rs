@@ -81,14 +81,8 @@ impl Workers {
     fn pool(&self, cost: usize) -> Option<&rayon::ThreadPool> {
         /// Below this a pool costs more than it saves: about 0.3 ms to start two threads, in
         /// which one thread reads some megabytes.
-        const WORTH_STARTING: usize = 4 << 20;
-        /// The same for threads that are there and sleep.
-        const WORTH_WAKING: usize = 1 << 19;
-        let worthwhile = match self.pool.get() {
-            Some(_) => WORTH_WAKING,
-            None => WORTH_STARTING,
-        };
-        if cost < worthwhile || self.threads.is_some_and(|threads| threads <= 1) {
+        const WORTHWHILE: usize = 4 << 20;
+        if cost < WORTHWHILE || self.threads.is_some_and(|threads| threads <= 1) {
             return None;
         }
         let build = || {
