@@ -1,13 +1,13 @@
 //! Interned names: one id per distinct name of a global symbol, so that later steps compare
 //! numbers.
 //!
-//! A name's hash says which shard of the table it belongs to. Readers intern an object's names while
-//! these are still in the cache ([`Names::begin`]): a thread sorts them by shard and takes one
-//! shard's lock at a time. Which thread comes first decides how a shard numbers its names, so they
-//! are put into the order of their first symbols in the end ([`Names::finish`]), and ids do not
-//! depend on the number of threads. Interning waits for memory: the table, the record and the name
-//! of each are anywhere. So it looks at some names at a time, step by step, and their loads wait
-//! together.
+//! A name's hash says which shard of the table it belongs to. Readers intern the names of some
+//! objects while these are still in the cache ([`Names::begin`]): a thread sorts them by shard and
+//! takes one shard's lock at a time. Which thread comes first decides how a shard numbers its
+//! names, so they are put into the order of their first symbols in the end ([`Names::finish`]), and
+//! ids do not depend on the number of threads. Interning waits for memory: the table, the record
+//! and the name of each are anywhere. So it looks at some names at a time, step by step, and their
+//! loads wait together.
 
 use crate::graph::LinkGraph;
 use crate::ids::{InputId, SymbolId};
