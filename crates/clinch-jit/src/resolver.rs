@@ -1,8 +1,9 @@
-//! Where names that a dylib's own objects do not define come from: absolute definitions, earlier
-//! links, shared libraries, the process.
+//! Where names that a dylib's own objects do not define come from: absolute definitions, shared
+//! libraries, the process.
 
+use crate::context::lock;
 use crate::error::LinkError;
-use crate::link::{External, Finished, Found};
+use crate::link::{External, Found};
 use crate::process::{Library, Process, ProcessSymbol};
 use clinch_graph::index::map::{Map, Set};
 use clinch_graph::{GraphError, LinkGraph, Names, Scope, SymbolFlags, SymbolId};
@@ -32,18 +33,27 @@ pub(crate) struct Resolver {
     pub(crate) fallback: bool,
     /// Whether what is found nowhere has address 0.
     pub(crate) phony: bool,
-    /// Earlier links of the dylib.
-    pub(crate) finished: RwLock<Vec<Finished>>,
-    pub(crate) cache: Mutex<Map<Vec<u8>, Answer>>,
+    pub(crate) answers: Mutex<Answers>,
     pub(crate) opened: Mutex<Option<Vec<Library>>>,
 }
 
-/// What libraries and the process said of a name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    found: Option<ProcessSymbol>,
-    /// Whether all were asked: for weak references, libraries are not opened.
-    is_last: bool,
+/// What libraries and the process said of names.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    found: Map<Vec<u8>, ProcessSymbol>,
+    /// What nobody had, and whether all were asked: for weak references, libraries are not opened.
+    missing: Map<Vec<u8>, bool>,
+}
+
+impl Answers {
+    /// What was said of a name; `None` where somebody is to be asked.
+    fn of(&self, name: &[u8], weak: bool) -> Option<Option<ProcessSymbol>> {
+        if let Some(&found) = self.found.get(name) {
+            return Some(Some(found));
+        }
+        let &all_were_asked = self.missing.get(name)?;
+        (weak || all_were_asked).then_some(None)
+    }
 }
 
 impl Resolver {
@@ -59,8 +69,7 @@ impl Resolver {
             .unwrap_or_else(PoisonError::into_inner);
         libraries.push((position, library));
         // What was not there may be there now.
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.clear();
+        *lock(&self.answers) = Answers::default();
     }
 
     /// What the first of the libraries before a place says of a name.
@@ -81,8 +90,8 @@ impl Resolver {
         }
         let mut wanted: Map<&[u8], bool> = Map::default();
         {
-            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            let names = names.filter(|(name, _)| !cache.contains_key(*name));
+            let answers = lock(&self.answers);
+            let names = names.filter(|(name, _)| answers.of(name, true).is_none());
             for (name, is_weak) in names.filter(|(name, _)| self.own(name).is_none()) {
                 *wanted.entry(name).or_insert(is_weak) &= is_weak;
             }
@@ -112,13 +121,9 @@ impl Resolver {
                 self.fetch(Some(library), &mut strong);
             }
         }
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = lock(&self.answers);
         for name in rest {
-            let unknown = Answer {
-                found: None,
-                is_last: false,
-            };
-            cache.entry(name.to_vec()).or_insert(unknown);
+            answers.missing.entry(name.to_vec()).or_insert(false);
         }
     }
 
@@ -126,17 +131,13 @@ impl Resolver {
     /// have loaded something.
     pub(crate) fn forget_missing(&self) {
         if self.at.other().is_none() {
-            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            cache.retain(|_, answer| answer.found.is_some());
+            lock(&self.answers).missing.clear();
         }
     }
 
     /// The same for one name, which somebody looks up.
     pub(crate) fn forget_if_missing(&self, name: &[u8]) {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.get(name).is_some_and(|answer| answer.found.is_none()) {
-            cache.remove(name);
-        }
+        lock(&self.answers).missing.remove(name);
     }
 
     /// Notes what a library or the process says of names; leaves those that it does not define.
@@ -145,71 +146,28 @@ impl Resolver {
             return;
         }
         let found = self.at.find_all(library, names);
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = lock(&self.answers);
         let mut found = found.into_iter();
         names.retain(|name| match found.next().flatten() {
             Some(symbol) => {
-                let answer = Answer {
-                    found: Some(symbol),
-                    is_last: true,
-                };
-                cache.insert(name.to_vec(), answer);
+                answers.found.insert(name.to_vec(), symbol);
                 false
             }
             None => true,
         });
     }
 
-    /// The address of a name that an earlier link defined.
-    pub(crate) fn linked(&self, name: &[u8]) -> Option<u64> {
-        let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
-        finished.iter().find_map(|link| {
-            let symbol = link
-                .resolution
-                .of_name(link.names.find(&link.graph, name)?)?;
-            let address = link.layout.symbol(symbol);
-            let defined = link.graph.symbol_flags(symbol).is_definition();
-            (defined && address != 0).then_some(address)
-        })
-    }
-
-    /// The offset from the thread pointer of a thread-local variable that an earlier link defined.
-    fn linked_thread_local(&self, name: &[u8]) -> Option<u64> {
-        let finished = self.finished.read().unwrap_or_else(PoisonError::into_inner);
-        finished.iter().find_map(|link| {
-            let symbol = link
-                .resolution
-                .of_name(link.names.find(&link.graph, name)?)?;
-            let flags = link.graph.symbol_flags(symbol);
-            let address = link.layout.symbol(symbol);
-            if !flags.is_definition() || !flags.contains(SymbolFlags::TLS) || address == 0 {
-                return None;
-            }
-            let block = link.tls?;
-            let offset = block.tp_offset?.cast_unsigned();
-            Some(address.wrapping_sub(block.image).wrapping_add(offset))
-        })
-    }
-
     /// Whether a name is defined by what comes before the libraries at `position`.
     /// Libraries are not asked for thread-local variables, since to ask is to use them, in the
     /// wrong way.
     pub(crate) fn knows_before(&self, name: &[u8], position: usize, is_tls: bool) -> bool {
-        self.absolutes.contains_key(name)
-            || self.linked(name).is_some()
-            || !is_tls && self.in_libraries(name, position).is_some()
+        self.absolutes.contains_key(name) || !is_tls && self.in_libraries(name, position).is_some()
     }
 
     /// What a library or the process says of a name.
     pub(crate) fn shared(&self, name: &[u8], weak: bool) -> Option<ProcessSymbol> {
-        let known = {
-            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            cache.get(name).copied()
-        };
-        if let Some(Answer { found, is_last }) = known
-            && (found.is_some() || weak || is_last)
-        {
-            return found;
+        if let Some(answer) = lock(&self.answers).of(name, weak) {
+            return answer;
         }
         let found = self
             .in_libraries(name, usize::MAX)
@@ -219,12 +177,12 @@ impl Resolver {
                     .then(|| self.fallback(name))
                     .flatten()
             });
-        let answer = Answer {
-            found,
-            is_last: !weak,
-        };
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.insert(name.to_vec(), answer);
+        let mut answers = lock(&self.answers);
+        match found {
+            Some(symbol) => drop(answers.found.insert(name.to_vec(), symbol)),
+            None => drop(answers.missing.insert(name.to_vec(), !weak)),
+        }
+        drop(answers);
         found
     }
 
@@ -346,10 +304,7 @@ impl Resolver {
     }
 
     fn own(&self, name: &[u8]) -> Option<u64> {
-        self.absolutes
-            .get(name)
-            .copied()
-            .or_else(|| self.linked(name))
+        self.absolutes.get(name).copied()
     }
 
     /// Answers the look-up of a link.
@@ -387,29 +342,14 @@ impl Resolver {
 
     /// Answers a look-up of thread-local variables: offsets from the thread pointer.
     pub(crate) fn find_thread_local(&self, externals: &[&External]) -> Vec<Found> {
-        let own = |external: &&External| self.linked_thread_local(&external.name);
-        let of_libraries: Vec<&External> = externals
-            .iter()
-            .copied()
-            .filter(|external| own(external).is_none())
-            .collect();
-        let mut found = self.thread_local_offsets(&of_libraries);
+        let mut found = self.thread_local_offsets(externals);
         let lacks =
             |(found, external): (&Found, &&External)| matches!(found, Ok(None)) && !external.weak;
-        if self.fallback && found.iter().zip(&of_libraries).any(lacks) && self.open_fallback() {
-            found = self.thread_local_offsets(&of_libraries);
+        if self.fallback && found.iter().zip(externals).any(lacks) && self.open_fallback() {
+            found = self.thread_local_offsets(externals);
         }
-        let mut found = found.into_iter();
-        externals
-            .iter()
-            .map(|external| match own(external) {
-                Some(offset) => Ok(Some(offset)),
-                None => match found.next() {
-                    Some(Ok(None)) | None => Ok(self.phony.then_some(0)),
-                    Some(found) => found,
-                },
-            })
-            .collect()
+        let or_phony = |found: Found| found.map(|found| found.or(self.phony.then_some(0)));
+        found.into_iter().map(or_phony).collect()
     }
 
     /// The offsets of libraries' thread-local variables from the thread pointer.

@@ -4,8 +4,8 @@
 
 use crate::resolve::Resolution;
 use clinch_graph::{
-    Addressable, GraphError, LinkGraph, NewBlock, NewContent, NewSection, Prot, SectionFlags,
-    SymbolFlags, SymbolId,
+    Addressable, BlockId, GraphError, LinkGraph, NewBlock, NewContent, NewSection, Prot,
+    SectionFlags, SectionId, SymbolFlags, SymbolId,
 };
 
 /// Gives every prevailing common symbol its block.
@@ -41,14 +41,29 @@ pub fn allocate(graph: &mut LinkGraph, resolution: &Resolution) -> Result<(), Gr
             )
         });
         let size = graph.symbol_size(symbol);
-        let content = NewContent::Zero(size);
-        let block = graph.add_block(NewBlock {
-            section,
-            content,
-            align,
-            align_offset: 0,
-        })?;
-        graph.make_defined(symbol, block, 0, size)?;
+        define_zero_fill(graph, symbol, section, size, align)?;
     }
     Ok(())
+}
+
+/// Makes a symbol the whole of a new block of zeros.
+///
+/// # Errors
+/// A section or symbol that does not exist, or an alignment that is none.
+pub(crate) fn define_zero_fill(
+    graph: &mut LinkGraph,
+    symbol: SymbolId,
+    section: SectionId,
+    size: u64,
+    align: u64,
+) -> Result<BlockId, GraphError> {
+    let content = NewContent::Zero(size);
+    let block = graph.add_block(NewBlock {
+        section,
+        content,
+        align,
+        align_offset: 0,
+    })?;
+    graph.make_defined(symbol, block, 0, size)?;
+    Ok(block)
 }

@@ -273,13 +273,7 @@ impl Layout {
             }
         };
         let cost = addresses.len() * BYTES_PER_SYMBOL;
-        let (mut rest, mut runs) = (addresses.as_mut_slice(), Vec::new());
-        for run in workers.cut(cost, rest.len()) {
-            let (mine, others) = rest.split_at_mut(run.len());
-            runs.push((run, mine));
-            rest = others;
-        }
-        workers.map(cost, runs, |(run, mine)| {
+        workers.each_run(cost, &mut addresses, |run, mine| {
             for (index, to) in run.zip(mine) {
                 *to = address(index);
             }

@@ -199,13 +199,7 @@ pub fn resolve(
     let cost = graph.n_symbols() * BYTES_PER_SYMBOL;
     let mut prevailing = Vec::new();
     workers.extend(&mut prevailing, graph.n_symbols(), SymbolId::from_index(0));
-    let (mut rest, mut runs) = (prevailing.as_mut_slice(), Vec::new());
-    for run in workers.cut(cost, rest.len()) {
-        let (mine, others) = rest.split_at_mut(run.len());
-        runs.push((run, mine));
-        rest = others;
-    }
-    workers.map(cost, runs, |(run, mine)| {
+    workers.each_run(cost, &mut prevailing, |run, mine| {
         for (symbol, to) in run.map(SymbolId::from_index).zip(mine) {
             let holder = names.of(symbol).and_then(|name| by_name[name]);
             *to = holder.unwrap_or(symbol);

@@ -8,6 +8,7 @@
 //! their stub. Parallel: over runs of blocks, for all that is only read; entries are then made by
 //! one thread, in the order in which blocks ask.
 
+use crate::common::define_zero_fill;
 use crate::place::Place;
 use crate::prune::Liveness;
 use crate::resolve::Resolution;
@@ -550,15 +551,8 @@ impl Builder<'_> {
                 let section = *self.tables.copy_section.get_or_insert_with(|| {
                     graph.add_section(b".copyrel", NewSection::new(Prot::RW))
                 });
-                let content = NewContent::Zero(size);
-                let block = graph.add_block(NewBlock {
-                    section,
-                    content,
-                    align,
-                    align_offset: 0,
-                })?;
+                let block = define_zero_fill(graph, symbol, section, size, align)?;
                 self.tables.made.push(block);
-                graph.make_defined(symbol, block, 0, size)?;
                 self.tables.copies.push((symbol, real));
             }
         }

@@ -266,8 +266,7 @@ impl Memory {
     pub(crate) fn register_finalizers(&self, arrays: &[Array]) -> Result<Finalizers, Refusal> {
         let mut functions = Vec::new();
         for array in arrays {
-            let size = array.count.saturating_mul(u64_of(size_of::<usize>()));
-            self.check(array.address, size, |_| true)?;
+            self.check(array.address, array.size(), |_| true)?;
             for n in array.slots() {
                 functions.extend(self.function(array, n)?);
             }
@@ -283,7 +282,7 @@ impl Memory {
         let address = offset.and_then(|offset| array.address.checked_add(offset));
         let address = address.ok_or(Refusal::NotOwned {
             address: array.address,
-            size: array.count,
+            size: array.size(),
         })?;
         let function = usize::from_ne_bytes(self.array(address)?);
         if is_none(function) {

@@ -1,6 +1,7 @@
 //! What messages are made of: places and protections, segments, actions.
 
 use super::{Decoder, Encoder, WireError};
+use clinch_graph::index::int::u64_of;
 
 /// What pages allow. Nothing is writable and executable, so there is no such value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +151,11 @@ pub struct Array {
 impl Array {
     /// How many bytes an array takes on the wire.
     const SIZE: usize = 17;
+
+    /// How many bytes it has in memory; the most that there are where it is too many.
+    pub(crate) fn size(self) -> u64 {
+        self.count.saturating_mul(u64_of(size_of::<usize>()))
+    }
 
     /// The numbers of its slots, in the order in which their functions are called.
     pub(crate) fn slots(self) -> impl Iterator<Item = u64> {

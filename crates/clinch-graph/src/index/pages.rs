@@ -1,5 +1,5 @@
-//! Large pages for columns that are large: a page fault costs more than filling the page, and far
-//! fewer entries translate addresses.
+//! Large pages for columns and contents that are large: a page fault costs more than filling the
+//! page, and far fewer entries translate addresses.
 
 use std::ops::Range;
 

@@ -72,6 +72,23 @@ impl Workers {
             .collect()
     }
 
+    /// Calls `f` on runs of values, each with the places that it has among them, which together are
+    /// work of this cost.
+    pub fn each_run<T: Send>(
+        &self,
+        cost: usize,
+        values: &mut [T],
+        f: impl Fn(Range<usize>, &mut [T]) + Sync + Send,
+    ) {
+        let (mut rest, mut runs) = (values, Vec::new());
+        for run in self.cut(cost, rest.len()) {
+            let (mine, others) = rest.split_at_mut(run.len());
+            runs.push((run, mine));
+            rest = others;
+        }
+        self.map(cost, runs, |(run, mine)| f(run, mine));
+    }
+
     /// On how many threads [`Workers::map`] runs work of this cost.
     pub fn threads(&self, cost: usize) -> usize {
         self.pool(cost)

@@ -166,15 +166,9 @@ impl LinkGraph {
     /// The same on many threads.
     pub fn discard_dangling_symbols_with(&mut self, workers: &Workers) {
         let cost = self.symbols.len() * (size_of::<SymbolRecord>() + size_of::<SymbolFlags>());
-        let (mut flags, mut runs) = (self.flags.as_mut_slice(), Vec::new());
-        for run in workers.cut(cost, flags.len()) {
-            let (mine, others) = flags.split_at_mut(run.len());
-            runs.push((&self.symbols.as_slice()[run], mine));
-            flags = others;
-        }
-        let blocks = self.blocks.as_slice();
-        workers.map(cost, runs, |(symbols, flags)| {
-            for (symbol, flags) in symbols.iter().zip(flags) {
+        let (symbols, blocks) = (self.symbols.as_slice(), self.blocks.as_slice());
+        workers.each_run(cost, self.flags.as_mut_slice(), |run, flags| {
+            for (symbol, flags) in symbols[run].iter().zip(flags) {
                 let is_dangling = flags.kind() == SymbolKind::Block
                     && usize_of(symbol.base)
                         .checked_sub(1)

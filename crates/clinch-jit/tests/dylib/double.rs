@@ -15,6 +15,14 @@ fn dylib() -> InProcessDylib {
     support::dylib_in(DylibOptions::default(), InProcess::double_mapped())
 }
 
+/// The same with the object of [`SOURCE`] linked.
+fn linked() -> InProcessDylib {
+    let object = Folder::new().object("a.c", SOURCE, &["-fPIC"]);
+    let mut linked = dylib();
+    linked.add("a.o", object).linked();
+    linked
+}
+
 const SOURCE: &str = "
     extern int puts(const char *);
     extern int fork(void), waitpid(int, int *, int);
@@ -119,11 +127,7 @@ fn a_forked_child_has_its_own_variables() {
     if !have(&["cc"]) || !is_alone() {
         return;
     }
-    let folder = Folder::new();
-    let mut linked = dylib();
-    linked
-        .add("a.o", folder.object("a.c", SOURCE, &["-fPIC"]))
-        .linked();
+    let linked = linked();
     assert_eq!(int(linked.call("parent_and_child")), 77_021);
 }
 
@@ -225,11 +229,7 @@ fn code_alone_is_given_back() {
     if !have(&["cc"]) || !is_alone() {
         return;
     }
-    let folder = Folder::new();
-    let mut linked = dylib();
-    linked
-        .add("a.o", folder.object("a.c", SOURCE, &["-fPIC"]))
-        .linked();
+    let linked = linked();
     let [code, variable, constant] = ["f", "variable", "constant"].map(|name| linked.address(name));
     let is_code = |line: &String| line.contains(" r-xp ");
     assert_eq!(

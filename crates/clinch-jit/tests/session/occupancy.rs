@@ -136,12 +136,8 @@ extern "C" fn meet() {
 
 const MEETS: &str = "void meet(void); int step(void) { meet(); return 0; }";
 
-#[test]
-fn a_thread_that_will_return_to_code_keeps_it() {
-    if !have(&["cc"]) || !is_alone() {
-        return;
-    }
-    let versions = Versions::new(1, MEETS, &[("meet", meet)]);
+/// A thread enters the first version and stays until it is let go: so long the code is kept.
+fn is_kept_until_left(versions: &Versions) {
     let old = versions.first();
     thread::scope(|scope| {
         let worker = scope.spawn(|| versions.run());
@@ -159,6 +155,14 @@ fn a_thread_that_will_return_to_code_keeps_it() {
         // There is nothing left to remove.
         assert_eq!(remove(&old, Duration::ZERO), Ok(true));
     });
+}
+
+#[test]
+fn a_thread_that_will_return_to_code_keeps_it() {
+    if !have(&["cc"]) || !is_alone() {
+        return;
+    }
+    is_kept_until_left(&Versions::new(1, MEETS, &[("meet", meet)]));
 }
 
 #[test]
@@ -347,19 +351,5 @@ fn a_thread_on_its_alternate_stack_keeps_code() {
         return;
     }
     let source = "void interrupt(void); int step(void) { interrupt(); return 0; }";
-    let versions = Versions::new(1, source, &[("interrupt", interrupt)]);
-    let old = versions.first();
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| versions.run());
-        ENTERED.wait();
-        versions.replace();
-        let place = versions.place_of_first();
-        let early = (remove(&old, SHORT), place.is_executable());
-        LEAVE.wait();
-        assert_eq!(early, (Ok(false), true));
-        assert_eq!(remove(&old, LONG), Ok(true));
-        assert!(!place.is_executable());
-        assert_eq!(worker.join().expect("it returned"), 0);
-    });
-    assert_eq!(versions.run(), 1);
+    is_kept_until_left(&Versions::new(1, source, &[("interrupt", interrupt)]));
 }

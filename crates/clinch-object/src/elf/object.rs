@@ -23,7 +23,7 @@ use clinch_graph::index::int::usize_of;
 use clinch_graph::names::Interning;
 use clinch_graph::{
     Comdat, ComdatId, Endian, IdRange, InputId, InputName, LinkGraph, Names, NewInput, Selection,
-    Workers,
+    SymbolPart, Workers,
 };
 use clinch_target::{Arch, elf_arch};
 use std::sync::Arc;
@@ -149,31 +149,24 @@ pub fn add_objects_with(
     });
     let filled = workers.map(cost, work.collect(), |(mut parts, slots, objects)| {
         let mut rest = &mut *slots;
-        let lists = parts.iter_mut().zip(objects).map(|(part, object)| {
+        let read = parts.iter_mut().zip(objects).map(|(part, object)| {
             let (mine, others) = std::mem::take(&mut rest).split_at_mut(object.n_symbols());
             rest = others;
-            let scan = Scan::of(object, part.bytes, options)?;
-            symbol::fill(object, &scan, part, mine)?;
-            let signatures = symbol::signatures(object, &scan, part.bytes);
-            Ok::<_, Failure>((signatures, scan.list))
+            read_symbols(object, part, mine, options)
         });
-        let lists: Vec<_> = lists.collect();
-        if lists.iter().all(Result::is_ok) {
+        let read: Vec<Result<_, Failure>> = read.collect();
+        if read.iter().all(Result::is_ok) {
             table.intern(&parts, slots);
         }
-        let filled = parts.into_iter().zip(lists);
-        let filled = filled.map(|(part, list)| {
-            let (signatures, list) = list?;
-            Ok((part.into_rest(), signatures, list))
-        });
-        filled.collect::<Vec<_>>()
+        let rests = parts.into_iter().map(SymbolPart::into_rest);
+        rests.zip(read).collect::<Vec<_>>()
     });
-    let filled: Vec<_> = filled.into_iter().flatten().collect();
-    let (mut rests, mut groups) = (Vec::with_capacity(filled.len()), Vec::new());
-    let (mut lists, mut failures) = (Vec::with_capacity(filled.len()), Vec::new());
-    for ((input, result), object) in inputs.iter().zip(filled).zip(&objects) {
+    let filled = filled.into_iter().flatten();
+    let (mut rests, mut groups) = (Vec::with_capacity(objects.len()), Vec::new());
+    let (mut lists, mut failures) = (Vec::with_capacity(objects.len()), Vec::new());
+    for ((input, (rest, result)), object) in inputs.iter().zip(filled).zip(&objects) {
         match result {
-            Ok((rest, signatures, list)) => {
+            Ok((signatures, list)) => {
                 rests.push(rest);
                 groups.push((input, signatures));
                 lists.push(list);
@@ -196,6 +189,20 @@ pub fn add_objects_with(
         inputs,
         objects: objects.collect(),
     })
+}
+
+/// Fills an object's part of the columns, and the hashes of its global names; answers its groups and
+/// what sections there are.
+fn read_symbols(
+    object: &ElfObject,
+    part: &mut SymbolPart<'_>,
+    hashes: &mut [u32],
+    options: ReadOptions,
+) -> Result<(Signatures, SectionList), Failure> {
+    let scan = Scan::of(object, part.bytes, options)?;
+    symbol::fill(object, &scan, part, hashes)?;
+    let signatures = symbol::signatures(object, &scan, part.bytes);
+    Ok((signatures, scan.list))
 }
 
 /// How many inputs are read together, one run after the other, and how many symbols they have, from
