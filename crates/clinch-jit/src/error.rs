@@ -15,6 +15,20 @@ use thiserror::Error;
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct LinkErrors(pub Vec<LinkError>);
 
+impl LinkErrors {
+    /// A value, unless there are errors.
+    ///
+    /// # Errors
+    /// Those given.
+    pub(crate) fn or<T>(errors: Vec<LinkError>, value: T) -> Result<T, Self> {
+        if errors.is_empty() {
+            Ok(value)
+        } else {
+            Err(Self(errors))
+        }
+    }
+}
+
 impl<E: Into<LinkError>> From<E> for LinkErrors {
     fn from(error: E) -> Self {
         Self(vec![error.into()])

@@ -623,10 +623,6 @@ impl State {
             );
             errors.extend(undefined.into_iter().map(LinkError::from));
         }
-        if errors.is_empty() {
-            Ok(addresses)
-        } else {
-            Err(LinkErrors(errors))
-        }
+        LinkErrors::or(errors, addresses)
     }
 }

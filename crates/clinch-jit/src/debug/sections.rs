@@ -86,11 +86,7 @@ pub(crate) fn link(
             Err(error) => errors.push(error),
         }
     }
-    if errors.is_empty() {
-        Ok(sections)
-    } else {
-        Err(LinkErrors(errors))
-    }
+    LinkErrors::or(errors, sections)
 }
 
 /// The inputs of which a block is in memory.

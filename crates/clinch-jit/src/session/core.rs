@@ -335,11 +335,7 @@ impl Core {
             }
         }
         state.batches[number] = Some(batch);
-        if errors.is_empty() {
-            Ok(units)
-        } else {
-            Err(LinkErrors(errors))
-        }
+        LinkErrors::or(errors, units)
     }
 
     /// Tasks that start links.

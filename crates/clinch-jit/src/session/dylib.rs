@@ -84,11 +84,7 @@ impl Dylib {
         if let Err(more) = self.add_objects(objects) {
             errors.extend(more.0);
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(LinkErrors(errors))
-        }
+        LinkErrors::or(errors, ())
     }
 
     /// Adds an archive, whose members become part of the dylib when something needs them.

@@ -115,11 +115,7 @@ impl Tracker {
             let refused = run::give_back(runtime, &*detached.memory);
             errors.extend(refused.into_iter().map(LinkError::from));
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(LinkErrors(errors))
-        }
+        LinkErrors::or(errors, ())
     }
 
     /// Removes the code of what was linked with the tracker, with its unwind tables, and leaves
@@ -245,11 +241,7 @@ impl Placed {
             let refused = run::give_code_back(runtime, &*self.memory);
             errors.extend(refused.into_iter().map(LinkError::from));
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(LinkErrors(errors))
-        }
+        LinkErrors::or(errors, ())
     }
 }
 
